@@ -1,0 +1,77 @@
+"""Holds the boxed calling convention for FX graphs; must not know which backend wants it.
+
+A boxed function takes its inputs as one list and empties it. Only so can an input be freed after
+its last use: arguments passed one by one are kept alive by the caller until the call returns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import cast
+
+from torch import fx
+from torch.fx.graph import CodeGen
+
+__all__ = ["BoxedCodeGen", "boxed_forward", "takes_boxed_graph"]
+
+_NAME = re.compile(r"\**(\w+)")
+
+
+class BoxedCodeGen(CodeGen):
+    """Generates ``forward(self, inputs: list)``, which unpacks and empties the list first.
+
+    Set it with ``graph.set_codegen`` before the ``GraphModule`` is made, and the code is generated
+    once. FX itself lets go of each value after its last use, inputs included.
+
+    Args:
+        unused: inputs that no node uses; they are let go at once.
+    """
+
+    def __init__(self, unused: frozenset[str] = frozenset()) -> None:
+        super().__init__()
+        self.unused = unused
+
+    def gen_fn_def(
+        self, free_vars: list[str], maybe_return_annotation: str, **options: object
+    ) -> str:
+        """Return the ``def`` line and the lines that unpack the list."""
+        names = [match[1] for each in free_vars if (match := _NAME.match(each))]
+        names = [name for name in names if name != "self"]
+        lines = [f"def {self._func_name}(self, inputs_){maybe_return_annotation}:"]
+        if names:
+            lines.append(f"    {', '.join(names)}, = inputs_; inputs_.clear()")
+        if unused := [name for name in names if name in self.unused]:
+            lines.append(f"    {' = '.join(unused)} = None")
+        return "\n".join(lines)
+
+    def process_inputs(self, *args: object) -> tuple[object, ...]:
+        """Return the graph's inputs, for ``fx.Interpreter`` called in either way."""
+        if len(args) == 1 and isinstance(args[0], list):
+            return tuple(args[0])
+        return args
+
+
+def takes_boxed_graph(backend: object) -> bool:
+    """Tell whether the backend wants a ``GraphModule`` that was made with ``BoxedCodeGen``."""
+    return bool(getattr(backend, "takes_boxed_graph", False))
+
+
+def boxed_forward(gm: fx.GraphModule) -> Callable[..., tuple[object, ...]]:
+    """Return ``gm``'s forward as a function ``(self, inputs: list)``, whatever its convention."""
+    graph = gm.graph
+    codegen = graph._codegen
+    if isinstance(codegen, BoxedCodeGen):
+        return type(gm).forward
+    # The module keeps its own code: somebody may print it or call it with positional arguments.
+    unused = frozenset(
+        str(node.target) for node in graph.nodes if node.op == "placeholder" and not node.users
+    )
+    graph.set_codegen(BoxedCodeGen(unused))
+    try:
+        python_code = graph.python_code("self")
+    finally:
+        graph.set_codegen(codegen)
+    namespace = dict(python_code.globals)
+    exec(compile(python_code.src, f"<boxed {type(gm).__name__}>", "exec"), namespace)
+    return cast("Callable[..., tuple[object, ...]]", namespace["forward"])
