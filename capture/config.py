@@ -57,9 +57,7 @@ class Settings:
             raise UserError(f"config.{name} is of type {kind.__name__}, not {type(value).__name__}")
         object.__setattr__(self, name, value)
 
-    def patch(
-        self, changes: Mapping[str, object] | None = None, /, **names: object
-    ) -> contextlib.ContextDecorator:
+    def patch(self, changes: Mapping[str, object] | None = None, /, **names: object) -> _Patch:
         """Change settings inside a ``with`` block or a decorated function."""
         changes = {**(changes or {}), **names}
         for name in changes:
