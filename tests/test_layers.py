@@ -22,6 +22,7 @@ LAYERS: dict[str, int] = {
     "counters": 0,
     "break_reasons": 0,
     "_native": 0,
+    "polyfills": 1,
     "instructions": 1,
     "sources": 2,
     "backends": 2,
@@ -37,6 +38,7 @@ LAYERS: dict[str, int] = {
     "__init__": 11,
     "observe": 12,
     "demo": 12,
+    "doctor": 12,
     "__main__": 13,
 }
 
