@@ -1,0 +1,60 @@
+"""Holds what we need of torch.fx beyond its documented interface, for speed and for memory.
+
+Must not know tensors. Every private name is used here only; checked on torch 2.13 and 2.14.
+"""
+
+from __future__ import annotations
+
+import linecache
+import weakref
+from typing import Any
+
+from torch import fx
+from torch.fx import graph_module as _graph_module
+
+__all__ = ["append_node", "append_placeholder", "make_graph_module"]
+
+
+def append_node(
+    graph: fx.Graph,
+    op: str,
+    name: str,
+    target: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> fx.Node:
+    """Append a node: ``Graph.create_node`` without its walk over the arguments (4 us, not 13)."""
+    namespace = graph._graph_namespace
+    name = namespace.create_name(name, None)
+    node = fx.Node(graph, name, op, target, args, kwargs)
+    namespace.associate_name_with_obj(name, node)
+    graph._insert(node)
+    graph._find_nodes_lookup_table.insert(node)
+    graph._len += 1
+    return node
+
+
+def append_placeholder(graph: fx.Graph, name: str, last: fx.Node | None) -> fx.Node:
+    """Add a placeholder behind ``last``, the last one so far, and before all other nodes."""
+    namespace = graph._graph_namespace
+    name = namespace.create_name(name, None)
+    node = fx.Node(graph, name, "placeholder", name, (), {})
+    namespace.associate_name_with_obj(name, node)
+    (graph._root if last is None else last).append(node)
+    graph._find_nodes_lookup_table.insert(node)
+    graph._len += 1
+    return node
+
+
+def make_graph_module(graph: fx.Graph, class_name: str) -> fx.GraphModule:
+    """Generate the module once; its source leaves FX's cache for good when the module dies."""
+    gm = fx.GraphModule({}, graph, class_name)
+    filename = type(gm).forward.__code__.co_filename
+    weakref.finalize(gm, _evict, filename)
+    return gm
+
+
+def _evict(filename: str) -> None:
+    """Forget generated source, which FX would keep until the process ends."""
+    _graph_module._loader.eval_cache.pop(filename, None)
+    linecache.cache.pop(filename, None)

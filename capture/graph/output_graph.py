@@ -1,0 +1,470 @@
+"""Holds the FX graph that capture builds, call by call, and its handing over to a backend.
+
+Must not know bytecode, variables or sources: inputs carry opaque keys.
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from capture import logs
+from capture.config import settings
+from capture.errors import BackendCompilerFailed
+from capture.graph import op_rules
+from capture.graph.arguments import Arguments
+from capture.graph.fx_adapter import append_node, append_placeholder, make_graph_module
+from capture.graph.propagate import (
+    ConstantResult,
+    FreshResult,
+    InputResult,
+    OperatorError,
+    Outcome,
+    ViewResult,
+    memo,
+    propagate,
+    remember,
+)
+from capture.graph.state import TorchState, applied, snapshot
+from capture.graph.tensor_meta import CannotPropagate, TensorMeta, meta_of
+from capture.graph.values import ScalarValue, StateToken, TensorValue, ViewKind
+
+__all__ = ["CompiledGraph", "OutputGraph"]
+
+FrameSummary = Callable[[], str] | str | None
+
+
+@dataclass
+class CompiledGraph:
+    """A graph as a backend compiled it.
+
+    Attributes:
+        fn: takes the inputs (one list of them if ``boxed``), gives a sequence of ``n_outputs``.
+        input_keys: the keys of the inputs that are left, in order.
+        gm: what the backend was given.
+    """
+
+    fn: Callable[..., Any]
+    n_inputs: int
+    input_keys: list[object]
+    n_outputs: int
+    boxed: bool
+    gm: fx.GraphModule
+
+
+class OutputGraph:
+    """The graph of one captured piece.
+
+    Attributes:
+        inputs: the keys of the inputs, in placeholder order.
+        state: torch's state at the current point of the program being captured.
+        num_ops: calls in the graph, parts of results not counted.
+        mutates_inputs: whether some input's data or metadata is changed.
+        uses_rng: whether some call draws random numbers.
+        may_raise: whether some call can fail because of data.
+    """
+
+    def __init__(self, name: str, state: TorchState | None = None) -> None:
+        self.name = name
+        self.graph = fx.Graph()
+        self.inputs: list[object] = []
+        self.examples: list[Any] = []
+        self.state = snapshot() if state is None else state
+        self.num_ops = 0
+        self.mutates_inputs = False
+        self.uses_rng = False
+        self.may_raise = False
+        self._placeholders: list[fx.Node] = []
+        self._groups = 0
+        self._by_view_group: dict[int, list[TensorValue]] = {}
+        self._input_groups: dict[tuple[str, int], int] = {}
+        self._input_alias_groups: set[int] = set()
+        self._parts: list[fx.Node] = []
+
+    # --- inputs --------------------------------------------------------------------------------
+
+    def add_input(self, name: str, tensor: torch.Tensor, key: object) -> TensorValue:
+        """Make ``tensor`` an input; ``name`` is a hint for readers.
+
+        Raises:
+            CannotPropagate: if a graph cannot take such a tensor.
+        """
+        meta = meta_of(tensor)
+        if meta.is_plain:
+            alias_group = self._input_group("storage", tensor.untyped_storage()._cdata)
+            kind, view_group = ViewKind.NOT_A_VIEW, self._input_group("base", id(tensor))
+            if tensor._is_view():
+                kind = ViewKind.VIEW
+                view_group = self._input_group("base", id(tensor._base))
+        else:
+            alias_group = view_group = self._new_group()
+            kind = ViewKind.NOT_A_VIEW
+        node = self._placeholder(name, tensor, key)
+        node.meta["capture_meta"] = meta
+        value = TensorValue(node, meta, alias_group, view_group, kind, is_input=True)
+        self._input_alias_groups.add(alias_group)
+        self._by_view_group.setdefault(view_group, []).append(value)
+        return value
+
+    def add_scalar_input(self, name: str, number: int | float | bool, key: object) -> ScalarValue:
+        """Make a Python number an input."""
+        return ScalarValue(
+            self._placeholder(name, number, key), type(number), number, is_input=True
+        )
+
+    def _placeholder(self, name: str, example: object, key: object) -> fx.Node:
+        last = self._placeholders[-1] if self._placeholders else None
+        node = append_placeholder(self.graph, name, last)
+        self._placeholders.append(node)
+        self.inputs.append(key)
+        self.examples.append(example)
+        return node
+
+    def _new_group(self) -> int:
+        self._groups += 1
+        return self._groups
+
+    def _input_group(self, space: str, number: int) -> int:
+        group = self._input_groups.get((space, number))
+        if group is None:
+            group = self._input_groups[space, number] = self._new_group()
+        return group
+
+    # --- calls ---------------------------------------------------------------------------------
+
+    def call(
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        frame_summary: FrameSummary = None,
+    ) -> Any:
+        """Add a call to the graph and return its result.
+
+        Args:
+            kind: ``call_function`` or ``call_method``.
+            target: the function, or the method's name.
+            args: values of the graph and constants, in tuples, lists, dicts and slices as well.
+            frame_summary: the user's line for the node, or what gives it when asked.
+
+        Raises:
+            OperatorError: if the call fails as it would in eager; nothing is added.
+            CannotPropagate: if its result cannot be known; nothing is added.
+        """
+        found = Arguments()
+        fx_args, key_args = found.walk_items(args)
+        if kwargs:
+            fx_values, key_values = found.walk_items(kwargs.values())
+            fx_kwargs = dict(zip(kwargs, fx_values, strict=True))
+            key: Any = (kind, target, key_args, tuple(kwargs), key_values, self.state)
+        else:
+            kwargs = fx_kwargs = {}
+            key = (kind, target, key_args, self.state)
+        tensors = found.tensors
+        outcome = memo.get(key)
+        if outcome is None:
+            if not tensors:
+                if found.scalars and _is_python_arithmetic(target):
+                    return self._scalar_call(
+                        kind, target, args, kwargs, fx_args, fx_kwargs, frame_summary
+                    )
+                if kind == "call_function":
+                    rule = op_rules.classify(target)
+                    if rule is not None and rule.kind is op_rules.RuleKind.STATE:
+                        return self._state_call(target, args, kwargs, fx_args, found, frame_summary)
+            outcome = propagate(kind, target, args, kwargs, tensors, found.scalars, self.state)
+            remember(key, outcome)
+        if outcome.written:
+            self._check_write(outcome, tensors)
+        if not outcome.needs_node:
+            return self._result(outcome.result, None, tensors)
+        node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
+        if outcome.written or outcome.changed:
+            self._write(outcome, tensors)
+        if outcome.uses_rng:
+            self.uses_rng = True
+        if outcome.may_raise:
+            self.may_raise = True
+        result = outcome.result
+        if type(result) is FreshResult:  # the common case
+            group = self._new_group()
+            node.meta["capture_meta"] = result.meta
+            value = TensorValue(node, result.meta, group, group)
+            self._by_view_group[group] = [value]
+            return value
+        return self._result(result, node, tensors)
+
+    def _node(
+        self,
+        kind: str,
+        target: Any,
+        fx_args: tuple[Any, ...],
+        fx_kwargs: dict[str, Any],
+        frame_summary: FrameSummary,
+    ) -> fx.Node:
+        name = target if type(target) is str else op_rules.name_of(target)
+        node = append_node(self.graph, kind, name, target, fx_args, fx_kwargs)
+        if frame_summary is not None:
+            node.meta["stack_trace"] = frame_summary
+        self.num_ops += 1
+        return node
+
+    def _result(self, described: Any, node: fx.Node | None, tensors: list[TensorValue]) -> Any:
+        return self._build(described, node, tensors, {})
+
+    def _build(
+        self,
+        described: Any,
+        node: fx.Node | None,
+        tensors: list[TensorValue],
+        groups: dict[tuple[str, int], int],
+    ) -> Any:
+        kind = type(described)
+        if kind is InputResult:
+            return tensors[described.index]
+        if kind is ConstantResult:
+            return described.value
+        if kind is FreshResult:
+            assert node is not None
+            alias_group = groups.setdefault(("a", described.alias_group), 0) or self._new_group()
+            view_group = groups.setdefault(("v", described.view_group), 0) or self._new_group()
+            groups["a", described.alias_group] = alias_group
+            groups["v", described.view_group] = view_group
+            return self._value(node, described.meta, alias_group, view_group, ViewKind.NOT_A_VIEW)
+        if kind is ViewResult:
+            assert node is not None
+            return self._view(node, described, tensors[described.index])
+        items = []
+        for position, item in enumerate(described.items):
+            part = None
+            if node is not None and type(item) not in (InputResult, ConstantResult):
+                part = append_node(
+                    self.graph, "call_function", "getitem", operator.getitem, (node, position), {}
+                )
+                self._parts.append(part)
+            items.append(self._build(item, part, tensors, groups))
+        cls: Any = described.cls
+        return cls(*items) if hasattr(cls, "_fields") else cls(items)
+
+    def _view(self, node: fx.Node, described: ViewResult, given: TensorValue) -> TensorValue:
+        kind = described.kind
+        if described.differentiable:
+            if kind is ViewKind.VIEW and given.view_kind > ViewKind.VIEW:
+                kind = given.view_kind
+            view_group = given.view_group
+        else:
+            view_group = self._new_group()
+        return self._value(node, described.meta, given.alias_group, view_group, kind)
+
+    def _value(
+        self, node: fx.Node, meta: TensorMeta, alias_group: int, view_group: int, kind: ViewKind
+    ) -> TensorValue:
+        node.meta["capture_meta"] = meta
+        value = TensorValue(node, meta, alias_group, view_group, kind)
+        self._by_view_group.setdefault(view_group, []).append(value)
+        return value
+
+    # --- in-place operators --------------------------------------------------------------------
+
+    def _check_write(self, outcome: Outcome, tensors: list[TensorValue]) -> None:
+        """Refuse what autograd's view tracking may refuse; natively run, it says so itself."""
+        if not outcome.recorded:
+            return
+        for index in outcome.written:
+            value = tensors[index]
+            family = self._by_view_group[value.view_group]
+            if value.view_kind > ViewKind.VIEW or any(
+                member.view_kind is ViewKind.NO_GRAD for member in family
+            ):
+                raise CannotPropagate("an in-place operator on a view that autograd may refuse")
+            if value.view_kind is ViewKind.VIEW and any(
+                member.meta.requires_grad and member.meta.is_leaf for member in family
+            ):
+                raise CannotPropagate("an in-place operator on a view of a leaf that needs grad")
+
+    def _write(self, outcome: Outcome, tensors: list[TensorValue]) -> None:
+        """Apply to the values what an in-place operator does to them and to their family."""
+        changed = dict(outcome.changed)
+        for index in outcome.written:
+            value = tensors[index]
+            if value.alias_group in self._input_alias_groups:
+                self.mutates_inputs = True
+                # what lies behind an input that is a view is known when the graph runs
+                self.may_raise = self.may_raise or outcome.recorded
+            self.may_raise = self.may_raise or any(
+                other is not value and other.alias_group == value.alias_group for other in tensors
+            )
+        for index, meta in changed.items():
+            value = tensors[index]
+            before, value.meta = value.meta, meta
+            if value.is_input:
+                self.mutates_inputs = True
+            if meta.has_grad_fn and not before.has_grad_fn:
+                for member in self._by_view_group[value.view_group]:
+                    if member is not value:
+                        member.meta = member.meta._replace(
+                            requires_grad=True, is_leaf=False, has_grad_fn=True
+                        )
+
+    # --- numbers and state ---------------------------------------------------------------------
+
+    def _scalar_call(
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        fx_args: tuple[Any, ...],
+        fx_kwargs: dict[str, Any],
+        frame_summary: FrameSummary,
+    ) -> ScalarValue:
+        """Add arithmetic on Python numbers."""
+        numbers = [*args, *kwargs.values()]
+        if any(type(n) not in (int, float, bool, ScalarValue) for n in numbers):
+            raise CannotPropagate("arithmetic of a number of the graph with something else")
+        known = all(n.example is not None for n in numbers if type(n) is ScalarValue)
+        if op_rules.name_of(target) in ("pow", "ipow") and all(
+            (n.pytype if type(n) is ScalarValue else type(n)) is not float for n in numbers
+        ):
+            raise CannotPropagate("the type of a power of integers depends on their values")
+        try:
+            example = target(
+                *(_number(n) for n in args), **{k: _number(n) for k, n in kwargs.items()}
+            )
+        except Exception as error:
+            if not known:
+                raise CannotPropagate("arithmetic that may fail on an unknown number") from None
+            raise OperatorError(error.with_traceback(None)) from None
+        if type(example) not in (int, float, bool):
+            raise CannotPropagate(f"a number computed as a {type(example).__name__}")
+        node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
+        if op_rules.name_of(target) not in _TOTAL_ARITHMETIC:
+            self.may_raise = True
+        return ScalarValue(node, type(example), example if known else None)
+
+    def _state_call(
+        self,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        fx_args: tuple[Any, ...],
+        found: Arguments,
+        frame_summary: FrameSummary,
+    ) -> Any:
+        """Add a call that changes torch's state, and follow it."""
+        name = op_rules.name_of(target)
+        result: Any = None
+        if found.tokens:
+            self.state = found.tokens[0].before  # type: ignore[assignment]
+        else:
+            before = self.state
+            try:
+                with applied(before):
+                    returned = target(*args, **kwargs)
+                    self.state = snapshot()
+                    if name == "_enter_autocast":
+                        torch.amp.autocast_mode._exit_autocast(returned)  # type: ignore[no-untyped-call]
+                    elif name == "_enter_inference_mode":
+                        returned.__exit__(None, None, None)
+            except Exception as error:
+                self.state = before
+                raise OperatorError(error.with_traceback(None)) from None
+            result = returned
+        node = self._node("call_function", target, fx_args, dict(kwargs), frame_summary)
+        if name.startswith("_enter_"):
+            return StateToken(node, before)
+        return result
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def compile(
+        self,
+        outputs: Sequence[TensorValue | ScalarValue],
+        backend: Callable[[fx.GraphModule, list[Any]], Callable[..., Any]],
+        example_inputs: Sequence[Any] | None = None,
+    ) -> CompiledGraph:
+        """Finish the graph and have it compiled.
+
+        Args:
+            outputs: what the graph returns, as a tuple.
+            backend: takes the module and the inputs that are left.
+            example_inputs: one for each of ``inputs``; those given to ``add_input`` by default.
+
+        Raises:
+            BackendCompilerFailed: whatever the backend raises.
+        """
+        examples = list(self.examples if example_inputs is None else example_inputs)
+        self.graph.output(tuple(value.node for value in outputs))
+        for part in reversed(self._parts):
+            if not part.users:
+                self.graph.erase_node(part)
+        keys: list[object] = []
+        kept: list[Any] = []
+        for node, key, example in zip(self._placeholders, self.inputs, examples, strict=True):
+            if node.users:
+                keys.append(key)
+                kept.append(example)
+            else:
+                self.graph.erase_node(node)
+        for node in self.graph.nodes:
+            summary = node.meta.get("stack_trace")
+            if summary is not None and not isinstance(summary, str):
+                node.meta["stack_trace"] = summary()
+        gm = make_graph_module(self.graph, self.name)
+        self._log(gm)
+        if settings.verify:
+            from capture.graph.verify import verify
+
+            verify(gm, kept, len(outputs))
+        name = getattr(backend, "__name__", None) or type(backend).__name__
+        try:
+            fn = backend(gm, kept)
+        except Exception as error:
+            raise BackendCompilerFailed(name, error) from error
+        if not callable(fn):
+            wrong = TypeError(f"a backend must return a callable, not a {type(fn).__name__}")
+            raise BackendCompilerFailed(name, wrong)
+        return CompiledGraph(
+            fn=fn,
+            n_inputs=len(keys),
+            input_keys=keys,
+            n_outputs=len(outputs),
+            boxed=bool(getattr(fn, "_boxed_call", False)),
+            gm=gm,
+        )
+
+    def _log(self, gm: fx.GraphModule) -> None:
+        for artifact in ("graph", "graph_code"):
+            log = logs.artifact(artifact)
+            if log.enabled:
+                text = str(gm.graph) if artifact == "graph" else gm.code
+                log.info("%s\n%s", self.name, text)
+
+
+_TOTAL_ARITHMETIC = frozenset(
+    {"add", "sub", "mul", "neg", "pos", "abs", "eq", "ne", "lt", "le", "gt", "ge", "min", "max"}
+)
+
+
+def _is_python_arithmetic(target: Any) -> bool:
+    """Tell whether ``target`` works on Python numbers, rather than on tensors."""
+    if target in (int, float, bool):
+        return True
+    return isinstance(target, types.BuiltinFunctionType) and target.__module__ in (
+        "_operator",
+        "builtins",
+        "math",
+    )
+
+
+def _number(value: Any) -> Any:
+    if type(value) is not ScalarValue:
+        return value
+    return value.pytype(1) if value.example is None else value.example

@@ -1,0 +1,116 @@
+"""Holds the values that live in a graph: tensors, Python numbers, opaque state tokens.
+
+Must not know how a graph is built or how metadata is computed.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import torch
+from torch import fx
+
+from capture.graph.tensor_meta import TensorMeta
+
+__all__ = ["ScalarValue", "StateToken", "TensorValue", "ViewKind"]
+
+
+class ViewKind(enum.IntEnum):
+    """How autograd sees a tensor that shares another one's memory."""
+
+    NOT_A_VIEW = 0
+    VIEW = 1
+    MULTI_OUTPUT = 2  # a part of unbind, split, chunk: in-place operators are refused
+    NO_GRAD = 3  # made with grad mode off: in-place operators that record are refused
+
+
+class TensorValue:
+    """A tensor in the graph.
+
+    One object stands for one Python tensor: an in-place operator returns the object it was given.
+
+    Attributes:
+        node: what computes it; after an in-place operator still the first one.
+        meta: its metadata at the current point of the program.
+        alias_group: tensors that share memory have the same number.
+        view_group: tensors that autograd takes for views of one base have the same number;
+            ``detach`` starts a new one within the alias group.
+        view_kind: how it came to be a view.
+        is_input: whether it is an input of the graph.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "alias_group",
+        "is_input",
+        "meta",
+        "node",
+        "view_group",
+        "view_kind",
+    )
+
+    def __init__(
+        self,
+        node: fx.Node,
+        meta: TensorMeta,
+        alias_group: int,
+        view_group: int | None = None,
+        view_kind: ViewKind = ViewKind.NOT_A_VIEW,
+        *,
+        is_input: bool = False,
+    ) -> None:
+        self.node = node
+        self.meta = meta
+        self.alias_group = alias_group
+        self.view_group = alias_group if view_group is None else view_group
+        self.view_kind = view_kind
+        self.is_input = is_input
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape as eager gives it."""
+        return torch.Size(self.meta.shape)
+
+    def __repr__(self) -> str:
+        return f"TensorValue({self.node.name}, {list(self.meta.shape)}, {self.meta.dtype})"
+
+
+class ScalarValue:
+    """A Python number that the graph takes as an input or computes.
+
+    Attributes:
+        node: what computes it.
+        pytype: its exact type: int, float or bool.
+        example: its value in the call that is being captured, or None if only the graph knows it.
+    """
+
+    __slots__ = ("__weakref__", "example", "is_input", "node", "pytype")
+
+    def __init__(
+        self,
+        node: fx.Node,
+        pytype: type,
+        example: int | float | bool | None,
+        *,
+        is_input: bool = False,
+    ) -> None:
+        self.node = node
+        self.pytype = pytype
+        self.example = example
+        self.is_input = is_input
+
+    def __repr__(self) -> str:
+        return f"ScalarValue({self.node.name}, {self.pytype.__name__}, {self.example!r})"
+
+
+class StateToken:
+    """What a state-changing call returned, to be handed to the call that undoes it."""
+
+    __slots__ = ("__weakref__", "before", "node")
+
+    def __init__(self, node: fx.Node, before: object) -> None:
+        self.node = node
+        self.before = before
+
+    def __repr__(self) -> str:
+        return f"StateToken({self.node.name})"
