@@ -7,13 +7,13 @@ descriptor of the type (`list.sort`, `str.join`) and take self first.
 
 The polyfills themselves need these forms from the interpreter: `iter(x)`, `next(it)`, `len`,
 `type`, `isinstance`, `hasattr`, `getattr`, `bool`, `abs`, `callable`, `operator.index`, displays
-and unpacking of exact lists and tuples, `str.join` of an exact list, `frozenset` of an exact set, and
-the plain methods of exact list, set and dict.
+and unpacking of exact lists and tuples, `str.join` of an exact list, `frozenset` of an exact set,
+and the plain methods of exact list, set and dict.
 
-A generator differs from the C iterator in this: once an exception other than StopIteration has
-left it it is finished, where most C iterators go on with the next item; it has send(), throw() and
-close(); it cannot be copied or pickled. A caller that keeps such an iterator beyond an exception,
-or lets it escape, must not rely on the polyfill.
+A generator differs from the C iterator in this: once an exception has left it, StopIteration
+included, it is finished, where most C iterators ask their source again; it has send(), throw() and
+close(); it cannot be copied or pickled. A caller that uses such an iterator behind an exception or
+beyond its end, or lets it escape, must not rely on the polyfill.
 
 Must not know the interpreter, variables or torch.
 """

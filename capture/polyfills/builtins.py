@@ -21,6 +21,7 @@ _DEFAULT_IN_MIN = error_text(builtins.min, 1, 2, default=3)
 _DEFAULT_IN_MAX = error_text(builtins.max, 1, 2, default=3)
 _NO_ARGUMENT_IN_MIN = error_text(builtins.min)
 _NO_ARGUMENT_IN_MAX = error_text(builtins.max)
+_NOT_CALLABLE = error_text(builtins.iter, 5, 5)
 _NO_ITERABLE_IN_MAP = error_text(builtins.map, len)
 _SUM_OF_STR = error_text(builtins.sum, [], "")
 _SUM_OF_BYTES = error_text(builtins.sum, [], b"")
@@ -322,7 +323,7 @@ def _compensate(result: float, compensation: float) -> float:
     return result
 
 
-sum_ = polyfill_of(sum)(sum_plain if sys.version_info < (3, 12) else sum_compensated)
+sum_ = polyfill_of(sum)(sum_compensated if sum([0.1] * 10) == 1.0 else sum_plain)
 
 
 @polyfill_of(any)
@@ -347,19 +348,22 @@ def all_(iterable: Iterable[Any], /) -> bool:
 def iter_(callable_: Callable[[], Any], sentinel: Any, /) -> Iterator[Any]:
     """iter(callable, sentinel) (Objects/iterobject.c); iter(iterable) is the interpreter's own."""
     if not callable(callable_):
-        raise TypeError("iter(v, w): v must be callable")
+        raise TypeError(_NOT_CALLABLE)
     return _iter_calls(callable_, sentinel)
 
 
 @generator_of(type(iter(int, 1)))
-def _iter_calls(callable_: Callable[[], Any], sentinel: Any) -> Generator[Any, None, None]:
+def _iter_calls(callable_: Callable[[], Any], sentinel: Any) -> Generator[Any, None, Any]:
     while True:
         try:
             value = callable_()
-            if sentinel is value or sentinel == value:
-                return
         except StopIteration:
-            return
+            return None
+        try:
+            if sentinel is value or sentinel == value:
+                return None
+        except StopIteration as stop:
+            return stop.value
         yield value
 
 

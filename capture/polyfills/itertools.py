@@ -6,7 +6,6 @@ Must not know the interpreter, variables or torch.
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
@@ -454,6 +453,10 @@ def count(start: Any = 0, step: Any = 1) -> Iterator[Any]:
     """itertools.count(): each next value is computed before the present one is handed out."""
     if not _is_number(start) or not _is_number(step):
         raise TypeError("a number is required")
+    exact = type(start) is int and type(step) is int
+    if not exact and isinstance(start, int) and isinstance(step, int) and step == 1:
+        # C counts in a Py_ssize_t: a bool or a subclass becomes an int at once.
+        return _count_items(int.__add__(start, 0), 1)
     return _count_items(start, step)
 
 
@@ -575,6 +578,7 @@ def tee(iterable: Iterable[Any], n: Any = 2, /) -> tuple[Iterator[Any], ...]:
         while len(result) < copies:
             result.append(iterator.__copy__())
         return (*result,)
+    iterator = iter(iterator)  # C asks twice
     link: list[Any] = []
     result = []
     while len(result) < copies:
@@ -607,16 +611,14 @@ def _batches(iterable: Iterable[Any], n: Any, strict: bool) -> Iterator[Items]:
 def _batched_items(
     iterator: Iterator[Any], size: int, strict: bool
 ) -> Generator[Items, None, None]:
-    more = True
-    while more:
+    while True:
         items: list[Any] = []
-        while more and len(items) < size:
+        while len(items) < size:
             try:
                 item = next(iterator)
             except StopIteration:
-                more = False
-            else:
-                items.append(item)
+                break
+            items.append(item)
         if not items:
             return
         if strict and len(items) < size:
@@ -634,9 +636,15 @@ def batched_313(iterable: Iterable[Any], n: Any, *, strict: Any = False) -> Iter
     return _batches(iterable, n, bool(strict))
 
 
-if sys.version_info >= (3, 13):
-    polyfill_of(itertools.batched)(batched_313)
-elif sys.version_info >= (3, 12):
-    polyfill_of(itertools.batched)(batched_312)
-if sys.version_info >= (3, 12):
-    generator_of(itertools.batched)(_batched_items)
+def _register_batched(original: Any) -> None:
+    generator_of(original)(_batched_items)
+    try:
+        original((), 1, strict=True)
+    except TypeError:
+        polyfill_of(original)(batched_312)
+    else:
+        polyfill_of(original)(batched_313)
+
+
+if hasattr(itertools, "batched"):
+    _register_batched(itertools.batched)

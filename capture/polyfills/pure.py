@@ -76,7 +76,7 @@ _CONSTANT_TYPES: tuple[type, ...] = (
     type(NotImplemented),
 )
 
-# What object gives to all, what makes iterators (they have state), and what returns a mutable dict.
+# What object gives to all, what makes iterators (they have state), a mutable dict or a memoryview.
 _IMPURE_METHODS = frozenset(
     {
         "__class__",
@@ -96,6 +96,8 @@ _IMPURE_METHODS = frozenset(
         "__sizeof__",
         "__subclasshook__",
         "maketrans",
+        "__buffer__",
+        "__release_buffer__",
         "__getformat__",
         "__setformat__",
     }

@@ -8,10 +8,9 @@ variables or torch.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from operator import index
-from typing import Any
+from typing import Any, cast
 
 from capture.polyfills.arguments import run_length_hint
 from capture.polyfills.registry import polyfill_of
@@ -20,16 +19,24 @@ _SMALL = 64
 _CHUNK = 32
 
 
-def _reverse_flag(value: Any) -> bool:
+def _truth(value: Any) -> bool:
     return bool(value)
 
 
-def _reverse_flag_311(value: Any) -> bool:
+def _integer_truth(value: Any) -> bool:
     return index(value) != 0
 
 
-# Argument Clinic's bool wants an integer before 3.12.
-_as_reverse = _reverse_flag_311 if sys.version_info < (3, 12) else _reverse_flag
+def _takes_any_reverse() -> bool:
+    # Before 3.12 Argument Clinic wants an integer.
+    try:
+        sorted((), reverse=cast(bool, None))
+    except TypeError:
+        return False
+    return True
+
+
+_as_reverse = _truth if _takes_any_reverse() else _integer_truth
 
 
 @polyfill_of(sorted)
