@@ -180,6 +180,25 @@ _RAISING_OPERATORS = _words("""
     _local_scalar_dense _pack_padded_sequence _pad_packed_sequence
     _unsafe_masked_index _unsafe_masked_index_put_accumulate
 """)
+# ... of which these succeed on zeros, with a result whose metadata does not depend on data
+_FINE_WITH_ZEROS = _words("""
+    index index_put index_put_ _index_put_impl_ _unsafe_index gather gather_backward
+    scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_
+    index_select index_add index_add_ index_copy index_copy_ index_fill index_fill_ take
+    embedding nll_loss_forward nll_loss2d_forward bernoulli bernoulli_ binary_cross_entropy
+    masked_scatter masked_scatter_ normal normal_ _embedding_bag _embedding_bag_forward_only
+    searchsorted bucketize _unsafe_masked_index
+""")
+# functions that read a tensor's memory without an operator that would say so
+READS_DATA_UNSEEN = _words("""
+    tensor_split hsplit vsplit dsplit ctc_loss segment_reduce histogram histogramdd histc
+    lstsq linalg_lstsq _pack_padded_sequence _pad_packed_sequence pad_sequence
+    repeat_interleave nonzero_static is_nonzero tensor as_tensor asarray
+""")
+ALWAYS_DATA_DEPENDENT = _words("""
+    aten::nonzero aten::_local_scalar_dense aten::masked_select aten::index aten::_unique2
+    aten::unique_dim aten::unique_consecutive aten::equal aten::bincount
+""")
 # ... and these on integers only, where zero is no divisor
 RAISING_ON_INTEGERS = _words(
     "div div_ floor_divide floor_divide_ remainder remainder_ fmod fmod_ __rdiv__"
@@ -243,7 +262,8 @@ def classify(function: Callable[..., Any]) -> Rule | None:
         return None
     if rule is not None:
         return rule
-    rule = _classify(function)
+    kind: Any = function
+    rule = _classify(kind)
     # bound methods and user functions would be kept alive
     if rule is not None and not isinstance(function, types.MethodType):
         _cache[function] = rule
@@ -279,7 +299,7 @@ def _classify(function: Any) -> Rule | None:
     if isinstance(function, torch._ops.OpOverloadPacket | torch._ops.OpOverload):
         return _classify_operator(function)
     if isinstance(function, torch._ops.HigherOrderOperator):
-        return Rule(RuleKind.BREAK, function.name(), "higher-order operators are not captured")
+        return Rule(RuleKind.BREAK, str(function), "higher-order operators are not captured")
     if isinstance(function, type):
         return _classify_type(function)
     if isinstance(function, _METHOD_TYPES):
@@ -298,8 +318,9 @@ def _classify(function: Any) -> Rule | None:
             if function.__name__ == "apply":
                 return Rule(RuleKind.BREAK, "apply", "custom autograd functions run natively")
             return None
-        if function.__func__.__module__ and function.__func__.__module__.startswith("torch."):
-            return _classify_python(function.__func__)
+        plain: Any = function.__func__
+        if (plain.__module__ or "").startswith("torch."):
+            return _classify_python(plain)
     return None
 
 
@@ -394,13 +415,26 @@ def may_raise(operators: Iterable[str]) -> bool:
         namespace, _, base = name.partition("::")
         if namespace != "aten":
             return True
-        if (
-            base in _RAISING_OPERATORS
-            or base in RAISING_ON_INTEGERS
-            or base.startswith(_RAISING_PREFIXES)
-        ):
+        if _base_may_raise(base):
             return True
     return False
+
+
+def _base_may_raise(base: str) -> bool:
+    return (
+        base in _RAISING_OPERATORS
+        or base in RAISING_ON_INTEGERS
+        or base.startswith(_RAISING_PREFIXES)
+    )
+
+
+def safe_on_samples(operators: Iterable[str]) -> bool:
+    """Tell whether a call that came down to these operators may be judged by a run on zeros."""
+    for name in operators:
+        namespace, _, base = name.partition("::")
+        if namespace != "aten" or (base not in _FINE_WITH_ZEROS and _base_may_raise(base)):
+            return False
+    return True
 
 
 def may_write(name: str, kwargs: Iterable[str]) -> bool:

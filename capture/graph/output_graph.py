@@ -228,7 +228,7 @@ class OutputGraph:
     ) -> Any:
         kind = type(described)
         if kind is InputResult:
-            return tensors[described.index]
+            return tensors[described.position]
         if kind is ConstantResult:
             return described.value
         if kind is FreshResult:
@@ -240,7 +240,7 @@ class OutputGraph:
             return self._value(node, described.meta, alias_group, view_group, ViewKind.NOT_A_VIEW)
         if kind is ViewResult:
             assert node is not None
-            return self._view(node, described, tensors[described.index])
+            return self._view(node, described, tensors[described.position])
         items = []
         for position, item in enumerate(described.items):
             part = None

@@ -1,7 +1,8 @@
 """Holds the step from the arguments' metadata to the result's; must not know the FX graph.
 
-``propagate`` runs a call once on fake tensors and describes what came out as an ``Outcome``: data
-only, so that it serves every later call with an equal key. The memo of outcomes is process-wide.
+``propagate`` runs a call once on stand-ins for its tensors and describes what came out as an
+``Outcome``: data only, so that it serves every later call with an equal key. The memo of outcomes
+is process-wide.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import Any, NamedTuple
 import torch
 
 from capture.errors import CaptureError
-from capture.graph import op_rules
+from capture.graph import fake, op_rules, sample
 from capture.graph.arguments import substitute
+from capture.graph.recording import Recording
 from capture.graph.state import TorchState, applied
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta, meta_of
 from capture.graph.values import ScalarValue, TensorValue, ViewKind
@@ -32,7 +34,6 @@ __all__ = [
 ]
 
 MEMO_LIMIT = 8192
-REAL_LIMIT = 1 << 22  # elements; a failing call on more is not repeated on real tensors
 
 memo: dict[Any, Outcome] = {}
 
@@ -60,13 +61,13 @@ class FreshResult(NamedTuple):
 class InputResult(NamedTuple):
     """The very tensor that was given."""
 
-    index: int
+    position: int
 
 
 class ViewResult(NamedTuple):
     """A new tensor on the memory of one that was given."""
 
-    index: int
+    position: int
     meta: TensorMeta
     differentiable: bool
     kind: ViewKind
@@ -129,77 +130,153 @@ def propagate(
     scalars: list[ScalarValue],
     state: TorchState,
 ) -> Outcome:
-    """Find out what a call does by running it on fake tensors.
+    """Find out what a call does by running it on stand-ins for its tensors.
 
     Raises:
         OperatorError: if the call fails as it would in eager.
         CannotPropagate: if what it does cannot be known.
     """
-    from capture.graph import fake  # heavy: only once the first call is propagated
 
-    name = op_rules.name_of(target)
-    _check_arguments(kind, target, name, args, tensors, scalars)
-    table: dict[int, Any] = {id(s): _example(s) for s in scalars}
-    recording = fake.Recording()
+    call = _Call(kind, target, args, kwargs, tensors, scalars)
+    call.check()
     if any(enabled for _, enabled, _ in state.autocast):
-        # casts of fake parameters must not stay in the process's cache
+        # casts of stand-ins for parameters must not stay in the process's cache
         state = state._replace(autocast_cache=False)
     with applied(state):
-        fakes = [fake.make_fake(value.meta) for value in tensors]
-        storages = [tensor.untyped_storage()._cdata for tensor in fakes]
-        table.update((id(value), tensor) for value, tensor in zip(tensors, fakes, strict=True))
+        outcome = call.run_on_samples(state)
+        return call.run_on_fakes(state) if outcome is None else outcome
+
+
+class _Call:
+    """One call on its way through propagation."""
+
+    def __init__(
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tensors: list[TensorValue],
+        scalars: list[ScalarValue],
+    ) -> None:
+        self.kind = kind
+        self.target = target
+        self.name = op_rules.name_of(target)
+        self.args = args
+        self.kwargs = kwargs
+        self.tensors = tensors
+        self.scalars = scalars
+        self.metas = [value.meta for value in tensors]
+
+    def check(self) -> None:
+        """Refuse what must not even be tried."""
+        name = self.name
+        for meta in self.metas:
+            if not meta.is_plain:
+                what = meta.cls.__name__ if meta.layout is torch.strided else str(meta.layout)
+                raise CannotPropagate(f"a tensor of kind {what} is not propagated")
+        for scalar in self.scalars:
+            if op_rules.scalar_decides_metadata(name, scalar.pytype):
+                raise CannotPropagate(f"a number of the graph may decide the result of {name}")
+        rule: op_rules.Rule | None = None
+        if self.target is getattr:
+            rule = op_rules.classify_attribute(self.args[1])
+        elif self.kind == "call_method":
+            rule = op_rules.classify_method(name) if hasattr(torch.Tensor, name) else None
+        else:
+            rule = op_rules.classify(self.target)
+        if rule is not None and rule.kind is op_rules.RuleKind.BREAK:
+            raise CannotPropagate(f"{rule.name}: {rule.reason}")
+
+    def invoke(self, stand_ins: list[torch.Tensor]) -> Any:
+        """Make the call on stand-ins for the tensors."""
+        table: dict[int, Any] = {id(scalar): _example(scalar) for scalar in self.scalars}
+        table.update((id(v), t) for v, t in zip(self.tensors, stand_ins, strict=True))
+        args, kwargs = substitute(self.args, table), substitute(self.kwargs, table)
+        if self.kind == "call_method":
+            return getattr(args[0], self.target)(*args[1:], **kwargs)
+        return self.target(*args, **kwargs)
+
+    def run_on_samples(self, state: TorchState) -> Outcome | None:
+        """Run on real tensors; None if that is not affordable or not conclusive."""
+        limit = sample.LIMIT >> 4 if fake.is_loaded() else sample.LIMIT
+        if self.name in op_rules.READS_DATA_UNSEEN or not sample.affordable(
+            self.name, self.metas, self.args, self.kwargs, limit
+        ):
+            return None
+        stand_ins = [sample.make_real(meta) for meta in self.metas]
+        storages = [tensor.untyped_storage()._cdata for tensor in stand_ins]
+        recording = Recording()
+        error: Exception | None = None
+        result = None
+        try:
+            with sample.running(recording):
+                result = self.invoke(stand_ins)
+        except Exception as caught:
+            error = caught.with_traceback(None)
+        if recording.depends_on_data in op_rules.ALWAYS_DATA_DEPENDENT:
+            raise CannotPropagate(f"the result of {recording.depends_on_data} depends on data")
+        if recording.depends_on_data or not op_rules.safe_on_samples(recording.names):
+            return None
+        if error is not None:
+            raise OperatorError(error) from None
+        return self.outcome(result, stand_ins, storages, recording, state)
+
+    def run_on_fakes(self, state: TorchState) -> Outcome:
+        """Run on fake tensors."""
+        stand_ins = [fake.make_fake(meta) for meta in self.metas]
+        storages = [tensor.untyped_storage()._cdata for tensor in stand_ins]
+        recording = Recording()
+        error: Exception | None = None
+        result = None
         try:
             with fake.running(recording):
-                result = _invoke(kind, target, substitute(args, table), substitute(kwargs, table))
+                result = self.invoke(stand_ins)
         except Exception as caught:
-            error: Exception | None = caught.with_traceback(None)
-        else:
-            error = None
-            described = _Description(fakes, storages, state).describe(result)
+            error = caught.with_traceback(None)
         if error is not None:
             # behind the handler, so that the user's exception has no context of ours
-            raise _failure(error, kind, target, args, kwargs, tensors, table) from None
-    written = [n for n, storage in enumerate(storages) if storage in recording.written]
-    changed = []
-    if written or op_rules.may_write(name, kwargs):
-        changed = _changes(tensors, fakes, storages)
-    return Outcome(
-        result=described,
-        needs_node=_has_new_tensor(described)
-        or bool(written or changed or recording.written)
-        or (result is None and bool(recording.names)),
-        written=tuple(written),
-        changed=tuple(changed),
-        recorded=state.grad_enabled and any(fakes[n].grad_fn is not None for n in written),
-        uses_rng=recording.uses_rng,
-        may_raise=op_rules.may_raise(recording.names),
-    )
+            raise self.failure(error) from None
+        return self.outcome(result, stand_ins, storages, recording, state)
 
+    def failure(self, error: Exception) -> CaptureError:
+        """Turn what the call raised on fake tensors into what capture has to know."""
+        reason = fake.reason_of(error)
+        if reason is not None:
+            return CannotPropagate(reason)
+        original = sample.eager_exception(
+            lambda: self.invoke([sample.make_real(meta, 1) for meta in self.metas]), self.metas
+        )
+        if original is None:
+            text = str(error).splitlines()
+            return CannotPropagate(f"{type(error).__name__}: {text[0] if text else ''}")
+        return OperatorError(original)
 
-def _check_arguments(
-    kind: str,
-    target: Any,
-    name: str,
-    args: tuple[Any, ...],
-    tensors: list[TensorValue],
-    scalars: list[ScalarValue],
-) -> None:
-    for value in tensors:
-        meta = value.meta
-        if not meta.is_plain:
-            what = meta.cls.__name__ if meta.layout is torch.strided else str(meta.layout)
-            raise CannotPropagate(f"a tensor of kind {what} is not propagated")
-    for scalar in scalars:
-        if op_rules.scalar_decides_metadata(name, scalar.pytype):
-            raise CannotPropagate(f"a number of the graph may decide the result of {name}")
-    if target is getattr:
-        rule = op_rules.classify_attribute(args[1])
-    elif kind == "call_method":
-        rule = op_rules.classify_method(name)
-    else:
-        return
-    if rule.kind is op_rules.RuleKind.BREAK and hasattr(torch.Tensor, name):
-        raise CannotPropagate(f"{name}: {rule.reason}")
+    def outcome(
+        self,
+        result: Any,
+        stand_ins: list[torch.Tensor],
+        storages: list[int],
+        recording: Recording,
+        state: TorchState,
+    ) -> Outcome:
+        """Describe what the call did."""
+        described = _Description(stand_ins, storages, state).describe(result)
+        written = [n for n, storage in enumerate(storages) if storage in recording.written]
+        changed = []
+        if written or op_rules.may_write(self.name, self.kwargs):
+            changed = _changes(self.metas, stand_ins, storages)
+        return Outcome(
+            result=described,
+            needs_node=_has_new_tensor(described)
+            or bool(written or changed or recording.written)
+            or (result is None and bool(recording.names)),
+            written=tuple(written),
+            changed=tuple(changed),
+            recorded=state.grad_enabled and any(stand_ins[n].grad_fn is not None for n in written),
+            uses_rng=recording.uses_rng,
+            may_raise=op_rules.may_raise(recording.names),
+        )
 
 
 def _example(scalar: ScalarValue) -> int | float | bool:
@@ -209,56 +286,20 @@ def _example(scalar: ScalarValue) -> int | float | bool:
     return value
 
 
-def _invoke(kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if kind == "call_method":
-        return getattr(args[0], target)(*args[1:], **kwargs)
-    return target(*args, **kwargs)
-
-
-def _failure(
-    error: Exception,
-    kind: str,
-    target: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    tensors: list[TensorValue],
-    table: dict[int, Any],
-) -> CaptureError:
-    """Turn what the call raised on fake tensors into what capture has to know."""
-    from capture.graph import fake
-
-    reason = fake.reason_of(error)
-    if reason is not None:
-        return CannotPropagate(reason)
-    small = sum(value.meta.numel for value in tensors) <= REAL_LIMIT
-    devices = {value.meta.device.type for value in tensors}
-
-    def run_for_real() -> None:
-        real = dict(table)
-        real.update((id(value), fake.make_real(value.meta)) for value in tensors)
-        _invoke(kind, target, substitute(args, real), substitute(kwargs, real))
-
-    original = fake.eager_exception(run_for_real, small, devices)
-    if original is None:
-        text = str(error).splitlines()
-        return CannotPropagate(f"{type(error).__name__}: {text[0] if text else ''}")
-    return OperatorError(original)
-
-
 def _changes(
-    tensors: list[TensorValue], fakes: list[torch.Tensor], storages: list[int]
+    metas: list[TensorMeta], stand_ins: list[torch.Tensor], storages: list[int]
 ) -> list[tuple[int, TensorMeta]]:
     changed = []
-    for n, (value, tensor) in enumerate(zip(tensors, fakes, strict=True)):
+    for n, (before, tensor) in enumerate(zip(metas, stand_ins, strict=True)):
         if tensor.untyped_storage()._cdata != storages[n]:
             raise CannotPropagate("a tensor is made to use other memory")
-        meta = _meta_of_fake(tensor)._replace(cls=value.meta.cls)
-        if meta != value.meta:
+        meta = _plain_meta_of(tensor)._replace(cls=before.cls)
+        if meta != before:
             changed.append((n, meta))
     return changed
 
 
-def _meta_of_fake(tensor: torch.Tensor) -> TensorMeta:
+def _plain_meta_of(tensor: torch.Tensor) -> TensorMeta:
     if tensor.is_quantized:
         raise CannotPropagate("quantized tensors are not propagated")
     meta = meta_of(tensor)
@@ -294,10 +335,12 @@ _CONSTANT_TYPES = (
 
 
 class _Description:
-    """Describes results in terms of the fake arguments."""
+    """Describes results in terms of the stand-ins for the arguments."""
 
-    def __init__(self, fakes: list[torch.Tensor], storages: list[int], state: TorchState) -> None:
-        self.fakes = fakes
+    def __init__(
+        self, stand_ins: list[torch.Tensor], storages: list[int], state: TorchState
+    ) -> None:
+        self.stand_ins = stand_ins
         self.by_storage = {storage: n for n, storage in enumerate(storages)}
         self.state = state
         self.alias_groups: dict[int, int] = {}
@@ -322,18 +365,18 @@ class _Description:
         raise CannotPropagate(f"a result of type {kind.__module__}.{kind.__qualname__}")
 
     def _tensor(self, tensor: torch.Tensor, in_container: bool) -> Any:
-        for n, known in enumerate(self.fakes):
+        for n, known in enumerate(self.stand_ins):
             if known is tensor:
                 return InputResult(n)
         if any(known is tensor for known in self.seen):
             raise CannotPropagate("one tensor is returned twice")
         self.seen.append(tensor)
-        meta = _meta_of_fake(tensor)
+        meta = _plain_meta_of(tensor)
         storage = tensor.untyped_storage()._cdata
         base = tensor._base
         index = self.by_storage.get(storage)
         if index is not None:
-            given = self.fakes[index]
+            given = self.stand_ins[index]
             differentiable = base is not None and (base is given or base is given._base)
             kind = ViewKind.NOT_A_VIEW
             if differentiable:

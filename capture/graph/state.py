@@ -83,8 +83,8 @@ def applied(state: TorchState) -> Iterator[None]:
         return
     guard = None
     if state.inference != before.inference:
-        guard = torch._C._InferenceMode(state.inference)  # type: ignore[attr-defined]
-        guard.__enter__()
+        guard = torch._C._InferenceMode(state.inference)
+        guard.__enter__()  # type: ignore[no-untyped-call]
     try:
         _set(state)
         yield

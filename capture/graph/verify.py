@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import fx
 
 from capture.errors import InternalError
-from capture.graph.tensor_meta import TensorMeta, meta_of
 
 __all__ = ["verify"]
 
