@@ -39,8 +39,8 @@ class BuildNative(build_ext):
     """Build as usual, after saying in plain words what a machine lacks."""
 
     def build_extensions(self) -> None:
-        compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
-        if not any(shutil.which(name) for name in (os.environ.get("CC", compiler).split()[0],)):
+        compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+        if shutil.which(compiler) is None:
             sys.exit(
                 f"capture needs a C compiler to build its native core, and {compiler!r} was not "
                 "found.\nInstall one, e.g. `apt-get install gcc` (Debian, Ubuntu), "

@@ -155,6 +155,7 @@ static PyMethodDef wrapper_methods[] = {
     {"__copy__", wrapper_copy, METH_NOARGS, NULL},
     {"__deepcopy__", wrapper_copy, METH_O, NULL},
     {"__reduce__", wrapper_reduce, METH_NOARGS, NULL},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

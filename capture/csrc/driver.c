@@ -187,6 +187,10 @@ piece_run(CaptureThread *thread, Site *site, PyObject *const *values, Py_ssize_t
         PyObject **captures = room + 1;
         memset(captures, 0, (size_t)entry->n_captures * sizeof(PyObject *));
         if (!GuardTree_Check(entry->guards, values, n, func, captures)) {
+            if (UNLIKELY(entry->alive && GuardTree_Alive(entry->guards) == 0)) {
+                dead = true;
+                entry_kill(entry);
+            }
             continue;
         }
         if (UNLIKELY(!entry->alive)) {
@@ -449,6 +453,7 @@ activation_advance(Activation *self, PyObject *outcome)
     Py_ssize_t number = -1;
     if (PyTuple_CheckExact(outcome) && PyTuple_GET_SIZE(outcome) > 0) {
         number = PyLong_AsSsize_t(PyTuple_GET_ITEM(outcome, 0));
+        PyErr_Clear();
     }
     if (number < 0 || number >= PyTuple_GET_SIZE(sites)) {
         PyErr_SetString(PyExc_SystemError, "break code returned no outcome of its break");

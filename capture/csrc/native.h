@@ -20,6 +20,8 @@ int GuardTree_Check(PyObject *tree, PyObject *const *values, Py_ssize_t n_values
                     PyObject **captures);
 /* -1 with an exception when `tree` is no guard tree. */
 Py_ssize_t GuardTree_NumCaptures(PyObject *tree);
+/* 0 once an object compared by address has died: the tree never holds again. -1 as above. */
+int GuardTree_Alive(PyObject *tree);
 int guard_tree_register(PyObject *module);
 
 /* ---- objects --------------------------------------------------------------------------- */

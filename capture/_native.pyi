@@ -1,0 +1,216 @@
+"""Holds the types of the native core; the C files in csrc/ say why. Must not know torch."""
+
+from collections.abc import Callable, Iterable, Iterator
+from types import CodeType, FunctionType, MethodType
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+class Region:
+    """How a compiled function compiles, and the owner of its frame-start sites.
+
+    ``convert`` runs on a miss, with capture off in this thread and in one thread at a time; it adds
+    the entry to the site itself, and None means "run this one eagerly now". What it raises leaves
+    the frame.
+    """
+
+    def __new__(
+        cls,
+        convert: Callable[[Site, list[Any], FunctionType], Entry | None],
+        make_resume: Callable[[Site, FunctionType], CodeType],
+        *,
+        name: str = "",
+    ) -> Region: ...
+    enabled: bool
+    @property
+    def convert(self) -> Callable[[Site, list[Any], FunctionType], Entry | None]: ...
+    @property
+    def make_resume(self) -> Callable[[Site, FunctionType], CodeType]: ...
+    @property
+    def name(self) -> str: ...
+    def sites(self) -> list[tuple[CodeType, Site]]:
+        """Return the frame-start sites, each with the code it starts."""
+
+class Site:
+    """A point where a captured piece may start: a frame's start, or behind a graph break."""
+
+    def __new__(
+        cls, index: int, layout: object, num_cells: int, slot0: bool, data: object = None
+    ) -> Site: ...
+    skip: bool
+    data: Any
+    @property
+    def resume_code(self) -> CodeType | None: ...
+    @resume_code.setter
+    def resume_code(self, code: CodeType | None) -> None: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def layout(self) -> Any: ...
+    @property
+    def num_cells(self) -> int: ...
+    @property
+    def slot0(self) -> bool: ...
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The entries, the most recent hit first."""
+    @property
+    def resume_sites(self) -> dict[Any, Any]: ...
+    @property
+    def code(self) -> CodeType | None:
+        """The code object of a frame-start site, None otherwise."""
+    def add_entry(self, entry: Entry) -> None:
+        """Put an entry in front of the others; dead ones are dropped."""
+    def remove_entry(self, entry: Entry) -> None:
+        """Take an entry out."""
+    def clear(self) -> None:
+        """Forget the entries, the skip mark and the resume sites."""
+
+class Entry:
+    """One compiled piece. A number >= 0 names a capture, ``~i`` the graph's output ``i``."""
+
+    def __new__(
+        cls,
+        guards: GuardTree,
+        graph: Callable[..., Any] | None,
+        n_inputs: int,
+        boxed: bool,
+        epilogue: int | Callable[..., Any],
+        epilogue_args: tuple[int, ...],
+        restartable: bool,
+        n_outputs: int,
+        data: object = None,
+    ) -> Entry: ...
+    data: Any
+    @property
+    def guards(self) -> GuardTree: ...
+    @property
+    def graph(self) -> Callable[..., Any] | None: ...
+    @property
+    def epilogue(self) -> int | Callable[..., Any]: ...
+    @property
+    def epilogue_args(self) -> tuple[int, ...]: ...
+    @property
+    def n_inputs(self) -> int: ...
+    @property
+    def n_outputs(self) -> int: ...
+    @property
+    def boxed(self) -> bool: ...
+    @property
+    def restartable(self) -> bool: ...
+    @property
+    def hits(self) -> int: ...
+    @property
+    def alive(self) -> bool: ...
+    def kill(self) -> None:
+        """Take the entry out of its site for good and let go of all it holds."""
+
+class Break:
+    """One instruction run natively, and the sites it may lead to.
+
+    ``code`` takes ``(slot0, box)`` if ``takes_slot0``, else ``(box)``. With ``has_slot0`` false the
+    values hold none for slot 0, and None is passed.
+    """
+
+    def __new__(
+        cls, code: CodeType, sites: tuple[Site, ...], takes_slot0: bool, has_slot0: bool = True
+    ) -> Break: ...
+    @property
+    def code(self) -> CodeType: ...
+    @property
+    def sites(self) -> tuple[Site, ...]: ...
+    @property
+    def takes_slot0(self) -> bool: ...
+    @property
+    def has_slot0(self) -> bool: ...
+
+class Continue:
+    """ "Run this next, with these values": what an epilogue returns when the frame goes on.
+
+    Calling it drives the frame to its end. It can be run once.
+    """
+
+    def __new__(
+        cls,
+        target: Break | Site,
+        func: FunctionType,
+        cells: tuple[Any, ...],
+        values: Iterable[object],
+    ) -> Continue: ...
+    def __call__(self) -> Any: ...
+    @property
+    def target(self) -> Break | Site: ...
+    @property
+    def func(self) -> FunctionType: ...
+    @property
+    def cells(self) -> tuple[Any, ...]: ...
+    @property
+    def values(self) -> tuple[Any, ...]: ...
+
+class State:
+    """An iterator that hands its items over and forgets them."""
+
+    def __new__(cls, values: Iterable[object]) -> State: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __next__(self) -> Any: ...
+    def __len__(self) -> int: ...
+
+class CompiledFunction(Generic[_P, _R]):
+    """Call ``fn`` with the region current on this thread. Binds as a method, like a function."""
+
+    def __new__(cls, fn: Callable[_P, _R], region: Region) -> CompiledFunction[_P, _R]: ...
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    @overload
+    def __get__(self, instance: None, owner: type, /) -> CompiledFunction[_P, _R]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None, /) -> MethodType: ...
+    def __getattr__(self, name: str) -> Any: ...
+    @property
+    def fn(self) -> Callable[_P, _R]: ...
+    @property
+    def region(self) -> Region: ...
+
+class Disabled(Generic[_P, _R]):
+    """Call ``fn`` with no region current on this thread. Binds as a method, like a function."""
+
+    def __new__(cls, fn: Callable[_P, _R]) -> Disabled[_P, _R]: ...
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    @overload
+    def __get__(self, instance: None, owner: type, /) -> Disabled[_P, _R]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None, /) -> MethodType: ...
+    def __getattr__(self, name: str) -> Any: ...
+    @property
+    def fn(self) -> Callable[_P, _R]: ...
+    @property
+    def region(self) -> None: ...
+
+def set_current(region: Region | None, /) -> Region | None:
+    """Make a region, or None, this thread's current one; return the previous one."""
+
+def current() -> Region | None:
+    """Return this thread's current region."""
+
+def tracing() -> bool:
+    """Tell whether this thread is compiling."""
+
+def skip_code(code: CodeType, /) -> None:
+    """Never capture frames of this code; their callees still are."""
+
+def skip_files(prefixes: tuple[str, ...], exceptions: tuple[str, ...], /) -> None:
+    """Never capture frames whose file starts with a prefix and with no excepted one."""
+
+def reset_code(code: CodeType, /) -> None:
+    """Drop what every region has compiled for this code."""
+
+def stats() -> dict[str, int]:
+    """Return the process's counters.
+
+    hits, misses, converted, refused (convert gave None), busy (another thread was compiling),
+    stale (a fresh entry's guards did not hold), restarts, breaks, resumed (native), frames (acted
+    on), inside (regions entered and not left), installed (the hook is the current evaluator).
+    """
+
+def self_test() -> None:
+    """Check what can only be seen from C; raise AssertionError when it does not hold."""
