@@ -177,7 +177,8 @@ _RAISING_OPERATORS = _words("""
     cholesky_inverse cholesky_solve triangular_solve ormqr geqrf lu_unpack lu_solve _linalg_svd
     _linalg_det _linalg_slogdet _linalg_solve_ex _linalg_eigh _linalg_eigvals _linalg_check_errors
     take_along_dim _assert_async _assert_scalar segment_reduce searchsorted bucketize
-    _local_scalar_dense _pack_padded_sequence _pad_packed_sequence
+    as_strided as_strided_ as_strided_copy as_strided_scatter _local_scalar_dense
+    _pack_padded_sequence _pad_packed_sequence
     _unsafe_masked_index _unsafe_masked_index_put_accumulate
 """)
 # ... of which these succeed on zeros, with a result whose metadata does not depend on data
@@ -193,8 +194,12 @@ _FINE_WITH_ZEROS = _words("""
 READS_DATA_UNSEEN = _words("""
     tensor_split hsplit vsplit dsplit ctc_loss segment_reduce histogram histogramdd histc
     lstsq linalg_lstsq _pack_padded_sequence _pad_packed_sequence pad_sequence
-    repeat_interleave nonzero_static is_nonzero tensor as_tensor asarray
+    repeat_interleave nonzero_static is_nonzero asarray
 """)
+# functions that read numbers out of tensors in a list, likewise
+READS_LISTED_TENSORS = _words("tensor as_tensor asarray new_tensor scalar_tensor")
+# functions that see the storage around a tensor, which its metadata does not tell
+NEEDS_WHOLE_STORAGE = _words("as_strided as_strided_ as_strided_copy as_strided_scatter")
 ALWAYS_DATA_DEPENDENT = _words("""
     aten::nonzero aten::_local_scalar_dense aten::masked_select aten::index aten::_unique2
     aten::unique_dim aten::unique_consecutive aten::equal aten::bincount
@@ -453,10 +458,21 @@ def scalar_decides_metadata(name: str, pytype: type) -> bool:
     return True
 
 
+def runs_on_samples(target: Any) -> bool:
+    """Tell whether a target may be run on real tensors: torch's own functions, ATen operators."""
+    if isinstance(target, torch._ops.OpOverload):
+        return bool(target.namespace == "aten")
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return target._qualified_op_name.startswith("aten::")
+    return isinstance(target, str) or target is getattr or classify(target) is not None
+
+
 def name_of(target: Any) -> str:
     """Return the plain name of a call target."""
     if isinstance(target, str):
         return target
+    if isinstance(target, torch._ops.OpOverload):
+        target = target.overloadpacket
     name = getattr(target, "__name__", None)
     return name if isinstance(name, str) else type(target).__name__
 

@@ -63,7 +63,6 @@ class OutputGraph:
 
     Attributes:
         inputs: the keys of the inputs, in placeholder order.
-        state: torch's state at the current point of the program being captured.
         num_ops: calls in the graph, parts of results not counted.
         mutates_inputs: whether some input's data or metadata is changed.
         uses_rng: whether some call draws random numbers.
@@ -75,7 +74,8 @@ class OutputGraph:
         self.graph = fx.Graph()
         self.inputs: list[object] = []
         self.examples: list[Any] = []
-        self.state = snapshot() if state is None else state
+        self._state = snapshot() if state is None else state
+        self._state_key = _state_key(self._state)
         self.num_ops = 0
         self.mutates_inputs = False
         self.uses_rng = False
@@ -86,6 +86,16 @@ class OutputGraph:
         self._input_groups: dict[tuple[str, int], int] = {}
         self._input_alias_groups: set[int] = set()
         self._parts: list[fx.Node] = []
+
+    @property
+    def state(self) -> TorchState:
+        """Torch's state at the current point of the program being captured."""
+        return self._state
+
+    @state.setter
+    def state(self, state: TorchState) -> None:
+        self._state = state
+        self._state_key = _state_key(state)
 
     # --- inputs --------------------------------------------------------------------------------
 
@@ -163,10 +173,10 @@ class OutputGraph:
         if kwargs:
             fx_values, key_values = found.walk_items(kwargs.values())
             fx_kwargs = dict(zip(kwargs, fx_values, strict=True))
-            key: Any = (kind, target, key_args, tuple(kwargs), key_values, self.state)
+            key: Any = (kind, target, key_args, tuple(kwargs), key_values, self._state_key)
         else:
             kwargs = fx_kwargs = {}
-            key = (kind, target, key_args, self.state)
+            key = (kind, target, key_args, self._state_key)
         tensors = found.tensors
         outcome = memo.get(key)
         if outcome is None:
@@ -179,7 +189,7 @@ class OutputGraph:
                     rule = op_rules.classify(target)
                     if rule is not None and rule.kind is op_rules.RuleKind.STATE:
                         return self._state_call(target, args, kwargs, fx_args, found, frame_summary)
-            outcome = propagate(kind, target, args, kwargs, tensors, found.scalars, self.state)
+            outcome = propagate(kind, target, args, kwargs, tensors, found.scalars, self._state)
             remember(key, outcome)
         if outcome.written:
             self._check_write(outcome, tensors)
@@ -446,6 +456,14 @@ class OutputGraph:
             if log.enabled:
                 text = str(gm.graph) if artifact == "graph" else gm.code
                 log.info("%s\n%s", self.name, text)
+
+
+_state_keys: dict[TorchState, int] = {}
+
+
+def _state_key(state: TorchState) -> int:
+    """Return a number for ``state`` that is cheaper to hash; there are only a few states."""
+    return _state_keys.setdefault(state, len(_state_keys))
 
 
 _TOTAL_ARITHMETIC = frozenset(

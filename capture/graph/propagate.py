@@ -178,6 +178,10 @@ class _Call:
         for scalar in self.scalars:
             if op_rules.scalar_decides_metadata(name, scalar.pytype):
                 raise CannotPropagate(f"a number of the graph may decide the result of {name}")
+        if name in op_rules.READS_LISTED_TENSORS and any(
+            _lists_tensor(arg) for arg in (*self.args, *self.kwargs.values())
+        ):
+            raise CannotPropagate(f"{name} reads numbers out of tensors")
         rule: op_rules.Rule | None = None
         if self.target is getattr:
             rule = op_rules.classify_attribute(self.args[1])
@@ -200,8 +204,10 @@ class _Call:
     def run_on_samples(self, state: TorchState) -> Outcome | None:
         """Run on real tensors; None if that is not affordable or not conclusive."""
         limit = sample.LIMIT >> 4 if fake.is_loaded() else sample.LIMIT
-        if self.name in op_rules.READS_DATA_UNSEEN or not sample.affordable(
-            self.name, self.metas, self.args, self.kwargs, limit
+        if (
+            self.name in op_rules.READS_DATA_UNSEEN
+            or not op_rules.runs_on_samples(self.target)
+            or not sample.affordable(self.name, self.metas, self.args, self.kwargs, limit)
         ):
             return None
         stand_ins = [sample.make_real(meta) for meta in self.metas]
@@ -219,6 +225,8 @@ class _Call:
         if recording.depends_on_data or not op_rules.safe_on_samples(recording.names):
             return None
         if error is not None:
+            if self.name in op_rules.NEEDS_WHOLE_STORAGE:
+                raise CannotPropagate("it may reach beyond the tensor, into its storage")
             raise OperatorError(error) from None
         return self.outcome(result, stand_ins, storages, recording, state)
 
@@ -247,7 +255,7 @@ class _Call:
         original = sample.eager_exception(
             lambda: self.invoke([sample.make_real(meta, 1) for meta in self.metas]), self.metas
         )
-        if original is None:
+        if original is None or self.name in op_rules.NEEDS_WHOLE_STORAGE:
             text = str(error).splitlines()
             return CannotPropagate(f"{type(error).__name__}: {text[0] if text else ''}")
         return OperatorError(original)
@@ -277,6 +285,12 @@ class _Call:
             uses_rng=recording.uses_rng,
             may_raise=op_rules.may_raise(recording.names),
         )
+
+
+def _lists_tensor(arg: Any) -> bool:
+    if isinstance(arg, tuple | list):
+        return any(type(item) is TensorValue or _lists_tensor(item) for item in arg)
+    return False
 
 
 def _example(scalar: ScalarValue) -> int | float | bool:
