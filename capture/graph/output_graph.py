@@ -392,6 +392,16 @@ class OutputGraph:
             return StateToken(node, before)
         return result
 
+    def state_value(
+        self, function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        """Return what ``function`` gives for constants in the tracked state, or raise what it does.
+
+        Nothing is added to the graph.
+        """
+        with applied(self._state):
+            return function(*args, **(kwargs or {}))
+
     # --- the end -------------------------------------------------------------------------------
 
     def compile(

@@ -19,7 +19,7 @@ class TorchState(NamedTuple):
     """One state of torch; a part of every memo key."""
 
     grad_enabled: bool
-    inference: bool
+    inference_mode: bool
     autocast: tuple[tuple[str, bool, torch.dtype], ...]  # device type, enabled, dtype
     autocast_cache: bool
     autocast_nesting: int
@@ -82,8 +82,8 @@ def applied(state: TorchState) -> Iterator[None]:
         yield
         return
     guard = None
-    if state.inference != before.inference:
-        guard = torch._C._InferenceMode(state.inference)
+    if state.inference_mode != before.inference_mode:
+        guard = torch._C._InferenceMode(state.inference_mode)
         guard.__enter__()  # type: ignore[no-untyped-call]
     try:
         _set(state)
