@@ -11,9 +11,21 @@ from capture._native import CompiledFunction, Entry, GuardTree, Region, Site
 Convert = Callable[[Site, list[Any], FunctionType], Entry | None]
 
 
+AT_LOCAL, POST_EXPRESSION = 0, 4  # as in csrc/guard_tree.h
+
+
 def guards(*slots: int, check: Callable[..., object] | None = None) -> GuardTree:
-    """A tree that holds if ``check(*values)`` does, and captures these value slots."""
-    return GuardTree(slots, check)
+    """A tree that holds if ``check`` does on the leading values, and captures these value slots."""
+    n_checked = check.__code__.co_argcount if check is not None else 0
+    captures: dict[int, list[int]] = {slot: [] for slot in range(n_checked)}
+    for capture, slot in enumerate(slots):
+        captures.setdefault(slot, []).append(capture)
+    nodes = tuple(
+        (AT_LOCAL, slot, (), (), tuple(places), slot if slot < n_checked else -1)
+        for slot, places in captures.items()
+    )
+    post = ((POST_EXPRESSION, tuple(range(n_checked)), check),) if check is not None else ()
+    return GuardTree(nodes, len(slots), post, None, n_checked)
 
 
 def entry(
