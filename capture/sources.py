@@ -4,15 +4,18 @@ A source is plain immutable data. It must not know variables, graphs or guards. 
 Python oracle of what the native guard tree does; neither runs user code, ``AttrSource`` excepted.
 """
 
+# ruff: noqa: D102 - what overrides do is what the base class says
+
 from __future__ import annotations
 
 import collections
 import functools
+import inspect
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard, TypeVar
 
 __all__ = [
     "AttrSource",
@@ -44,6 +47,7 @@ __all__ = [
     "UnreadableError",
     "WrappedSource",
     "dict_keys",
+    "has_type",
     "instance_dict",
     "type_has",
     "type_lookup",
@@ -72,7 +76,7 @@ class Source:
     _single: ClassVar[bool]
 
     def __init_subclass__(cls) -> None:
-        names = [name for name in cls.__dict__.get("__annotations__", ()) if name[0] != "_"]
+        names = [name for name in inspect.get_annotations(cls) if name[0] != "_"]
         cls._single = len(names) == 1
         cls._fields = staticmethod(attrgetter(*names)) if names else staticmethod(lambda self: ())
 
@@ -211,7 +215,7 @@ class CellContentsSource(Source):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DictItemSource(Source):
-    """``dict.__getitem__(base, key)`` without ``__missing__``. Keeps ``key`` alive: constants, types."""
+    """``dict.__getitem__(base, key)`` without ``__missing__``; ``key`` is kept alive."""
 
     base: Source
     key: object
@@ -226,7 +230,10 @@ class DictItemSource(Source):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DictLookupSource(Source):
-    """The item of dict ``base`` whose key is read from a source (``optimizer.state[parameter]``)."""
+    """The item of dict ``base`` whose key is read from a source (``optimizer.state[p]``).
+
+    The key is an atom, or an object that hashes by identity, as tensors do.
+    """
 
     base: Source
     key: Source
@@ -236,7 +243,14 @@ class DictLookupSource(Source):
         return f"{self.base.name}[{self.key.name}]"
 
     def read(self, scope: Scope) -> object:
-        return _dict_get(self.base.read(scope), self.key.read(scope), self)
+        table, wanted = self.base.read(scope), self.key.read(scope)
+        if type(wanted) in (str, int, float, bool, bytes, type(None)):
+            return _dict_get(table, wanted, self)
+        if has_type(table, dict):
+            for key, value in dict.items(table):
+                if key is wanted:
+                    return value
+        raise UnreadableError(self.name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -339,7 +353,7 @@ class TypeAttrSource(Source):
 
     def read(self, scope: Scope) -> object:
         owner = self.base.read(scope)
-        if not isinstance(owner, type):
+        if not has_type(owner, type):
             raise UnreadableError(self.name)
         value = type_lookup(owner, self.attr)
         if value is _ABSENT:
@@ -360,7 +374,7 @@ class MroItemSource(Source):
 
     def read(self, scope: Scope) -> object:
         owner = self.base.read(scope)
-        if not isinstance(owner, type):
+        if not has_type(owner, type):
             raise UnreadableError(self.name)
         mro = type.__dict__["__mro__"].__get__(owner)
         if self.index >= len(mro):
@@ -382,9 +396,9 @@ class ItemSource(Source):
     def read(self, scope: Scope) -> object:
         value = self.base.read(scope)
         try:
-            if isinstance(value, tuple):
+            if has_type(value, tuple):
                 return tuple.__getitem__(value, self.index)
-            if isinstance(value, list):
+            if has_type(value, list):
                 return list.__getitem__(value, self.index)
         except IndexError:
             pass
@@ -512,7 +526,7 @@ class PropertySource(Source):
 
     def read(self, scope: Scope) -> object:
         value = self.base.read(scope)
-        if isinstance(value, property) and self.part in ("fget", "fset", "fdel"):
+        if has_type(value, property) and self.part in ("fget", "fset", "fdel"):
             member: Any = property.__dict__[self.part]
             return member.__get__(value)
         raise UnreadableError(self.name)
@@ -550,19 +564,27 @@ class PartialSource(Source):
 
     def read(self, scope: Scope) -> object:
         value = self.base.read(scope)
-        if isinstance(value, functools.partial) and self.part in ("func", "args", "keywords"):
+        if has_type(value, functools.partial) and self.part in ("func", "args", "keywords"):
             member: Any = functools.partial.__dict__[self.part]
             return member.__get__(value)
         raise UnreadableError(self.name)
 
 
 _ABSENT: Any = object()
+_Kind = TypeVar("_Kind")
+
+
+def has_type(value: object, kind: type[_Kind]) -> TypeGuard[_Kind]:
+    """``isinstance`` by the real type: an object's own ``__class__`` is not asked."""
+    return issubclass(type(value), kind)
+
+
 _MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 
 def instance_dict(value: object) -> dict[str, object]:
     """Return the real ``__dict__`` of an instance; raise ``UnreadableError`` if it has none."""
-    if isinstance(value, type):
+    if has_type(value, type):
         raise UnreadableError("__dict__")
     for owner in type(value).__mro__:
         member: Any = owner.__dict__.get("__dict__")
@@ -589,15 +611,15 @@ def type_has(owner: type, attr: str) -> bool:
 
 def dict_keys(value: object) -> Iterator[object]:
     """Iterate a dict's keys in its order (an ``OrderedDict``'s own order), below any override."""
-    if isinstance(value, collections.OrderedDict):
+    if has_type(value, collections.OrderedDict):
         return collections.OrderedDict.__iter__(value)
-    if isinstance(value, dict):
+    if has_type(value, dict):
         return dict.__iter__(value)
     raise UnreadableError("not a dict")
 
 
 def _dict_get(value: object, key: object, source: Source) -> object:
-    if not isinstance(value, dict):
+    if not has_type(value, dict):
         raise UnreadableError(source.name)
     found = dict.get(value, key, _ABSENT)
     if found is _ABSENT:

@@ -3,6 +3,7 @@
 from capture.guards.guard import Guard
 from capture.guards.guard_set import GuardSet
 from capture.guards.kinds import (
+    AllDistinct,
     BoundCell,
     DictHas,
     DictKeysAre,
@@ -15,6 +16,7 @@ from capture.guards.kinds import (
     IsSame,
     LenIs,
     StateIs,
+    StoragesAre,
     TensorFacts,
     TensorMatch,
     TypeAttrAbsent,
@@ -24,6 +26,7 @@ from capture.guards.kinds import (
 from capture.guards.torch_kinds import read_state
 
 __all__ = [
+    "AllDistinct",
     "BoundCell",
     "DictHas",
     "DictKeysAre",
@@ -38,6 +41,7 @@ __all__ = [
     "IsSame",
     "LenIs",
     "StateIs",
+    "StoragesAre",
     "TensorFacts",
     "TensorMatch",
     "TypeAttrAbsent",

@@ -1,17 +1,19 @@
 """Holds the base of all guard kinds; must not know any kind, nor how guards are lowered."""
 
+# ruff: noqa: D102 - what overrides do is what the base class says
+
 from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
 
-from capture.sources import Scope, Source, UnreadableError
+from capture.sources import Scope, Source, UnreadableError, has_type
 
 __all__ = ["Guard", "Reference", "SourceGuard", "shorten"]
 
 
 class Guard:
-    """A fact that must hold for a cache entry to be used. Frozen, hashable, told apart by its fields."""
+    """A fact that must hold for a cache entry to be used. Frozen and told apart by its fields."""
 
     __slots__ = ()
 
@@ -106,7 +108,7 @@ _PLAIN = (int, float, complex, str, bytes, bool, type(None), tuple, frozenset)
 def shorten(value: object, limit: int = 80) -> str:
     """Return a short text for a value, running no user code."""
     kind = type(value)
-    if isinstance(value, type):
+    if has_type(value, type):
         text = _type_name(value)
     elif kind in _PLAIN and not (kind in (tuple, frozenset) and not _is_plain(value)):
         text = repr(value)

@@ -1,4 +1,4 @@
-"""Holds the set of guards of one cache entry and its compilation; must not know variables or graphs."""
+"""Holds the set of guards of one cache entry; must not know variables or graphs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class GuardSet:
         self._guards: dict[Guard, str | None] = {}
 
     def add(self, guard: Guard, user_frame: str | None = None) -> None:
-        """Add a guard unless it is there; ``user_frame`` is the user's place, like ``model.py:41``."""
+        """Add a guard unless it is there; ``user_frame`` is the user's place (``model.py:41``)."""
         self._guards.setdefault(guard, user_frame)
 
     def update(self, other: GuardSet) -> None:
@@ -68,7 +68,7 @@ class GuardSet:
 
     @staticmethod
     def read_captures(scope: Scope, captures: Sequence[Source]) -> list[object] | None:
-        """Read the captures in Python, or None if one is not there; the oracle of the native array."""
+        """Read the captures in Python, or None if one is not there."""
         try:
             return [source.read(scope) for source in captures]
         except UnreadableError:

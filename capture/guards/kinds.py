@@ -1,23 +1,29 @@
 """Holds the guard kinds on Python values: predicates that check and explain themselves.
 
-Each is plain data with its source first. They must not know variables, nor the native tree: how they
-are lowered stands in ``lower.py``. Tensor and global-state guards stand in ``torch_kinds.py``.
+Each is plain data with its source first. They must not know variables, nor the native tree:
+how they are lowered stands in ``lower.py``. Tensor and global-state guards stand in
+``torch_kinds.py``.
 """
+
+# ruff: noqa: D102 - what overrides do is what the base class says
 
 from __future__ import annotations
 
 import collections
 import struct
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from capture.guards.guard import Guard, Reference, SourceGuard, shorten
 from capture.guards.torch_kinds import StateIs, TensorFacts, TensorMatch
-from capture.sources import Scope, Source, UnreadableError, dict_keys, type_has
+from capture.sources import Scope, Source, UnreadableError, dict_keys, has_type, type_has
 
 __all__ = [
+    "AllDistinct",
     "BoundCell",
     "DictHas",
     "DictKeysAre",
@@ -30,12 +36,14 @@ __all__ = [
     "IsSame",
     "LenIs",
     "StateIs",
+    "StoragesAre",
     "TensorFacts",
     "TensorMatch",
     "TypeAttrAbsent",
     "TypeIs",
     "UnboundCell",
     "constant_key",
+    "storage_groups",
 ]
 
 _CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, str, bytes)
@@ -179,7 +187,7 @@ class DictKeysAre(SourceGuard):
         object.__setattr__(self, "keys", tuple(_constant_or_reference(key) for key in keys))
 
     def holds(self, value: object) -> bool:
-        if not isinstance(value, dict):
+        if not has_type(value, dict):
             return False
         if dict.__len__(value) != len(self.keys):
             return False
@@ -189,7 +197,7 @@ class DictKeysAre(SourceGuard):
         )
 
     def difference(self, value: object) -> str:
-        if not isinstance(value, dict):
+        if not has_type(value, dict):
             return f"`{self.source}` is no longer a dict"
         old = [_key_text(key) for key in self.keys]
         new = [shorten(key) for key in dict_keys(value)]
@@ -212,7 +220,7 @@ class DictHas(SourceGuard):
     key: object
 
     def holds(self, value: object) -> bool:
-        return isinstance(value, dict) and dict.__contains__(value, self.key)
+        return has_type(value, dict) and dict.__contains__(value, self.key)
 
     def difference(self, value: object) -> str:
         return f"`{self.source}` no longer has the key {shorten(self.key)}"
@@ -229,7 +237,7 @@ class DictLacks(SourceGuard):
     key: object
 
     def holds(self, value: object) -> bool:
-        return isinstance(value, dict) and not dict.__contains__(value, self.key)
+        return has_type(value, dict) and not dict.__contains__(value, self.key)
 
     def difference(self, value: object) -> str:
         return f"`{self.source}` now has the key {shorten(self.key)}"
@@ -246,7 +254,7 @@ class TypeAttrAbsent(SourceGuard):
     attr: str
 
     def holds(self, value: object) -> bool:
-        return isinstance(value, type) and not type_has(value, self.attr)
+        return has_type(value, type) and not type_has(value, self.attr)
 
     def difference(self, value: object) -> str:
         return f"`{self.source}` now has the attribute {self.attr!r}"
@@ -289,6 +297,93 @@ class IsNotSame(IsSame):
 
     def describe(self) -> str:
         return f"{self.source} is not {self.other}"
+
+
+@dataclass(frozen=True)
+class AllDistinct(Guard):
+    """The sources give objects no two of which are the same."""
+
+    __slots__ = ("sources",)
+    sources: tuple[Source, ...]
+
+    def check(self, scope: Scope) -> bool:
+        try:
+            return len({id(value) for value in self._values(scope)}) == len(self.sources)
+        except UnreadableError:
+            return False
+
+    def explain(self, scope: Scope) -> str:
+        seen: dict[int, Source] = {}
+        for source in self.sources:
+            try:
+                value = source.read(scope)
+            except UnreadableError:
+                return f"`{source}` is no longer there"
+            first = seen.setdefault(id(value), source)
+            if first is not source:
+                return f"`{first}` and `{source}` are now the same object"
+        return "all are different objects"
+
+    def describe(self) -> str:
+        return f"no two the same of {', '.join(source.name for source in self.sources)}"
+
+    def _values(self, scope: Scope) -> list[object]:
+        return [source.read(scope) for source in self.sources]
+
+
+@dataclass(frozen=True)
+class StoragesAre(Guard):
+    """The sources give tensors that share storage as ``groups`` says, and no more than that.
+
+    ``groups[i]`` is the place of the first tensor that has the storage of tensor ``i``.
+    """
+
+    __slots__ = ("groups", "sources")
+    sources: tuple[Source, ...]
+    groups: tuple[int, ...]
+
+    @classmethod
+    def of(cls, sources: tuple[Source, ...], tensors: Sequence[torch.Tensor]) -> StoragesAre:
+        """The guard that the tensors at hand fulfil."""
+        return cls(sources, storage_groups(tensors))
+
+    def check(self, scope: Scope) -> bool:
+        try:
+            return self.holds_for(*[source.read(scope) for source in self.sources])
+        except UnreadableError:
+            return False
+
+    def holds_for(self, *values: object) -> bool:
+        """Whether these values share storage as demanded."""
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        return len(tensors) == len(self.groups) and storage_groups(tensors) == self.groups
+
+    def explain(self, scope: Scope) -> str:
+        try:
+            values: list[Any] = [source.read(scope) for source in self.sources]
+            groups = storage_groups(values)
+        except (UnreadableError, AttributeError):
+            return "one of the tensors is no longer there"
+        for i, (old, new) in enumerate(zip(self.groups, groups, strict=True)):
+            if old != new:
+                other, verb = (new, "now share") if new < i else (old, "no longer share")
+                return f"`{self.sources[other]}` and `{self.sources[i]}` {verb} storage"
+        return "storage is shared as before"
+
+    def describe(self) -> str:
+        names = [source.name for source in self.sources]
+        shared = [f"{names[i]} with {names[g]}" for i, g in enumerate(self.groups) if i != g]
+        return f"of {', '.join(names)} share storage: {', '.join(shared) or 'none'}"
+
+
+def storage_groups(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
+    """Return for each tensor the place of the first one that has the same storage."""
+    first: dict[int, int] = {}
+    with torch._C.DisableTorchFunctionSubclass():
+        return tuple(
+            first.setdefault(tensor.untyped_storage()._cdata, place)
+            for place, tensor in enumerate(tensors)
+        )
 
 
 @dataclass(frozen=True)
@@ -365,7 +460,7 @@ def constant_key(value: object) -> Hashable:
     if kind in _ATOMS:
         return (kind, value)
     members: Any = value
-    if kind is tuple or kind.__qualname__ == "Size" and issubclass(kind, tuple):
+    if kind is tuple or (kind.__qualname__ == "Size" and issubclass(kind, tuple)):
         return (kind, tuple(constant_key(item) for item in members))
     if kind is frozenset:
         return (kind, frozenset(constant_key(item) for item in members))
@@ -424,7 +519,7 @@ def _key_text(key: Hashable) -> str:
 
 def _length(value: object) -> int | None:
     for kind in _CONTAINERS:
-        if isinstance(value, kind):
+        if has_type(value, kind):
             length: int = kind.__len__(value)  # type: ignore[arg-type]
             return length
     return None

@@ -1,5 +1,7 @@
 """Holds the guards on tensors and on torch's global state; must not know variables or graphs."""
 
+# ruff: noqa: D102 - what overrides do is what the base class says
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -7,11 +9,11 @@ from typing import Any
 
 import torch
 
+from capture.guards import native_setup
 from capture.guards.guard import Guard, Reference, SourceGuard, shorten
-from capture.sources import Scope, Source
+from capture.sources import Scope, Source, has_type
 
 __all__ = [
-    "DETAIL_PARTS",
     "GlobalState",
     "StateIs",
     "TensorFacts",
@@ -29,7 +31,7 @@ class TensorFacts:
 
     A dimension or stride that may vary is None; ``strides`` None demands nothing of them, and
     ``contiguous`` demands the row-major strides of whatever shape comes. ``plain`` tells that the
-    tensor has no Python, nested, sparse or functorch dispatch, so that its fields are what they seem.
+    tensor has no Python, nested, sparse or functorch dispatch: its fields are what they seem.
     """
 
     cls: type
@@ -75,7 +77,9 @@ class TensorFacts:
                 dispatch_keys=keys.raw_repr(),
                 is_leaf=tensor.is_leaf if with_leaf else None,
                 contiguous=contiguous,
-                plain=strided and not any(keys.has(key) for key in _UNUSUAL_KEYS),
+                plain=strided
+                and type(tensor) in _PLAIN_CLASSES
+                and not any(keys.has(key) for key in _UNUSUAL_KEYS),
             )
 
     def differences(self, tensor: torch.Tensor) -> list[str]:
@@ -127,10 +131,10 @@ class TensorMatch(SourceGuard):
         return cls(source, TensorFacts.of(tensor, dynamic))
 
     def holds(self, value: object) -> bool:
-        return isinstance(value, torch.Tensor) and not self.facts.differences(value)
+        return has_type(value, torch.Tensor) and not self.facts.differences(value)
 
     def difference(self, value: object) -> str:
-        if not isinstance(value, torch.Tensor):
+        if not has_type(value, torch.Tensor):
             return f"`{self.source}` changed from a tensor to {shorten(value)}"
         return f"`{self.source}`: {'; '.join(self.facts.differences(value))}"
 
@@ -142,8 +146,12 @@ class TensorMatch(SourceGuard):
         )
 
 
+# other classes may have a __torch_function__ that a reader of theirs would call
+_PLAIN_CLASSES = (torch.Tensor, torch.nn.Parameter)
+
+
 def _strides_to_demand(tensor: torch.Tensor, dynamic: frozenset[int]) -> tuple[Dims | None, bool]:
-    """Return the strides to demand when some sizes may vary, and whether to demand row-major order."""
+    """Return the strides to demand when some sizes may vary, and whether row-major order is."""
     strides = tuple(tensor.stride())
     if strides == row_major(tuple(tensor.shape)):
         return None, True
@@ -174,7 +182,6 @@ def _unusual_keys() -> tuple[Any, ...]:
         "NestedTensor",
         "AutogradNestedTensor",
         "FuncTorchBatched",
-        "FuncTorchBatchedDecomposition",
         "FuncTorchGradWrapper",
         "FuncTorchDynamicLayerFrontMode",
         "FuncTorchDynamicLayerBackMode",
@@ -226,21 +233,26 @@ class GlobalState:
                 found.append(f"{title} changed from {_plain(old_value)} to {_plain(new_value)}")
         return found
 
-    @property
-    def details(self) -> tuple[object, ...]:
-        """The parts that the native snapshot compares only when one of them is in use."""
-        return tuple(getattr(self, part) for part in DETAIL_PARTS)
+    def is_current(self) -> bool:
+        """Whether this is the state now, in this thread."""
+        return read_state() == self
 
+    def snapshot(self) -> Any:
+        """Return a native snapshot of the state now, which must be this one; None if not built.
 
-DETAIL_PARTS = (
-    "autocast",
-    "autocast_cache",
-    "function_modes",
-    "dispatch_modes",
-    "functorch",
-    "forward_ad_level",
-    "saved_tensor_hooks",
-)
+        Its words tell how many modes, hooks and transforms there are, but not which: when there
+        are any, they are compared in Python behind the words.
+        """
+        native_setup.readers()
+        if not native_setup.built():
+            return None
+        in_use = self.function_modes or self.dispatch_modes or self.functorch
+        exotic = any(device not in ("cpu", "cuda") for device, _ in self.autocast)
+        by_python = bool(in_use or exotic or self.saved_tensor_hooks)
+        return native_setup.native().state_snapshot(
+            under_autocast=bool(self.autocast), details=self.is_current if by_python else None
+        )
+
 
 _STATE_TITLES = {
     "grad_mode": "grad mode",
@@ -271,6 +283,7 @@ def read_state() -> GlobalState:
         _mode_key(c._get_dispatch_stack_at(i)) for i in range(c._len_torch_dispatch_stack())
     )
     transforms = c._functorch.get_interpreter_stack() or ()
+    autocast = _autocast_state()
     return GlobalState(
         grad_mode=torch.is_grad_enabled(),
         inference_mode=torch.is_inference_mode_enabled(),
@@ -279,8 +292,8 @@ def read_state() -> GlobalState:
         default_device=str(c._get_default_device()),
         deterministic=torch.are_deterministic_algorithms_enabled(),
         deterministic_warn_only=torch.is_deterministic_algorithms_warn_only_enabled(),
-        autocast=_autocast_state(),
-        autocast_cache=torch.is_autocast_cache_enabled(),
+        autocast=autocast,
+        autocast_cache=not autocast or torch.is_autocast_cache_enabled(),
         torch_function=_torch_function_state(),
         function_modes=function_modes,
         dispatch_modes=dispatch_modes,
@@ -292,18 +305,19 @@ def read_state() -> GlobalState:
 
 @dataclass(frozen=True)
 class StateIs(Guard):
-    """Torch's global state is this one."""
+    """Torch's global state is this one; ``now`` takes the native snapshot with it."""
 
-    __slots__ = ("state",)
     state: GlobalState
+    snapshot: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def now(cls) -> StateIs:
         """The guard on the state at this moment, in this thread."""
-        return cls(read_state())
+        state = read_state()
+        return cls(state, state.snapshot())
 
     def check(self, scope: Scope) -> bool:
-        return read_state() == self.state
+        return self.state.is_current()
 
     def explain(self, scope: Scope) -> str:
         return "; ".join(self.state.differences(read_state()))

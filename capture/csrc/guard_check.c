@@ -1,0 +1,747 @@
+/* Checks values against a guard tree. Values are borrowed all along: each parent holds its own while
+ * its children are looked at. No user code runs, save where an accessor says so. Must not know how
+ * a tree is built.
+ */
+#include "guard_tree.h"
+
+#include <string.h>
+#include <structmember.h>
+
+#include "dict_compat.h"
+#include "global_state.h"
+
+static PyTypeObject *deque_type;
+
+int
+guard_check_init(void)
+{
+    if (deque_type == NULL) {
+        PyObject *collections = PyImport_ImportModule("collections");
+        if (collections == NULL) {
+            return -1;
+        }
+        deque_type = (PyTypeObject *)PyObject_GetAttrString(collections, "deque");
+        Py_DECREF(collections);
+    }
+    return deque_type == NULL ? -1 : 0;
+}
+
+/* ---- constants ---------------------------------------------------------------------------------- */
+
+static bool
+is_atom(PyObject *value)
+{
+    PyTypeObject *type = Py_TYPE(value);
+    return type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBool_Type ||
+           value == Py_None || type == &PyFloat_Type || type == &PyBytes_Type ||
+           type == &PyComplex_Type || value == Py_Ellipsis || value == Py_NotImplemented;
+}
+
+static bool
+is_torch_type(PyTypeObject *type, const char *name)
+{
+    return strcmp(type->tp_name, name) == 0;
+}
+
+/* An exact frozenset's iterator is C, and its members stay while the set does. */
+static bool
+set_is_constant(PyObject *set)
+{
+    PyObject *iterator = PyObject_GetIter(set), *item;
+    bool constant = iterator != NULL;
+    while (constant && (item = PyIter_Next(iterator)) != NULL) {
+        constant = guard_is_constant(item);
+        Py_DECREF(item);
+    }
+    Py_XDECREF(iterator);
+    return constant;
+}
+
+bool
+guard_is_constant(PyObject *value)
+{
+    if (is_atom(value)) {
+        return true;
+    }
+    PyTypeObject *type = Py_TYPE(value);
+    if (PyTuple_CheckExact(value) || is_torch_type(type, "torch.Size")) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++) {
+            if (!guard_is_constant(PyTuple_GET_ITEM(value, i))) {
+                return false;
+            }
+        }
+        return true;
+    }
+    if (PyFrozenSet_CheckExact(value)) {
+        return set_is_constant(value);
+    }
+    if (PySlice_Check(value)) {
+        PySliceObject *slice = (PySliceObject *)value;
+        return guard_is_constant(slice->start) && guard_is_constant(slice->stop) &&
+               guard_is_constant(slice->step);
+    }
+    return PyRange_Check(value) || is_torch_type(type, "torch.device");
+}
+
+static bool constants_equal(PyObject *a, PyObject *b);
+
+static bool
+floats_equal(double a, double b)
+{
+    return memcmp(&a, &b, sizeof(double)) == 0 || (a != a && b != b);
+}
+
+/* Whether the constant is a member, of the same types. */
+static bool
+set_has(PyObject *set, PyObject *constant)
+{
+    PyObject *iterator = PyObject_GetIter(set), *item;
+    bool found = false;
+    while (!found && iterator != NULL && (item = PyIter_Next(iterator)) != NULL) {
+        found = constants_equal(item, constant);
+        Py_DECREF(item);
+    }
+    Py_XDECREF(iterator);
+    return found;
+}
+
+/* Each member of b has its equal in a, and they are as many. For small sets. */
+static bool
+sets_equal(PyObject *a, PyObject *b)
+{
+    if (PySet_GET_SIZE(a) != PySet_GET_SIZE(b)) {
+        return false;
+    }
+    PyObject *iterator = PyObject_GetIter(b), *item;
+    bool equal = iterator != NULL;
+    while (equal && (item = PyIter_Next(iterator)) != NULL) {
+        equal = set_has(a, item);
+        Py_DECREF(item);
+    }
+    Py_XDECREF(iterator);
+    return equal;
+}
+
+/* Ranges with equal start, stop and step, which are ints. */
+static bool
+ranges_equal(PyObject *a, PyObject *b)
+{
+    static const char *const parts[] = {"start", "stop", "step"};
+    bool equal = true;
+    for (int i = 0; i < 3 && equal; i++) {
+        PyObject *x = PyObject_GetAttrString(a, parts[i]);
+        PyObject *y = PyObject_GetAttrString(b, parts[i]);
+        equal = x != NULL && y != NULL && constants_equal(x, y);
+        Py_XDECREF(x);
+        Py_XDECREF(y);
+    }
+    return equal;
+}
+
+/* Whether `a`, any object, is interchangeable with the constant `b`. Runs no user code. */
+static bool
+constants_equal(PyObject *a, PyObject *b)
+{
+    if (a == b) {
+        return true;
+    }
+    PyTypeObject *type = Py_TYPE(b);
+    if (Py_TYPE(a) != type) {
+        return false;
+    }
+    if (type == &PyFloat_Type) {
+        return floats_equal(PyFloat_AS_DOUBLE(a), PyFloat_AS_DOUBLE(b));
+    }
+    if (type == &PyComplex_Type) {
+        Py_complex x = ((PyComplexObject *)a)->cval, y = ((PyComplexObject *)b)->cval;
+        return floats_equal(x.real, y.real) && floats_equal(x.imag, y.imag);
+    }
+    if (PyTuple_Check(b)) {
+        Py_ssize_t n = PyTuple_GET_SIZE(b);
+        if (PyTuple_GET_SIZE(a) != n) {
+            return false;
+        }
+        for (Py_ssize_t i = 0; i < n; i++) {
+            if (!constants_equal(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) {
+                return false;
+            }
+        }
+        return true;
+    }
+    if (type == &PyFrozenSet_Type) {
+        return sets_equal(a, b);
+    }
+    if (type == &PySlice_Type) {
+        PySliceObject *x = (PySliceObject *)a, *y = (PySliceObject *)b;
+        return constants_equal(x->start, y->start) && constants_equal(x->stop, y->stop) &&
+               constants_equal(x->step, y->step);
+    }
+    if (type == &PyRange_Type) {
+        return ranges_equal(a, b);
+    }
+    /* int, str, bytes, torch.device: exact types whose comparison is C */
+    return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+}
+
+/* ---- checks --------------------------------------------------------------------------------------- */
+
+/* The real length of a builtin container or of a subclass of one; -1 for others. */
+static inline Py_ssize_t
+real_length(PyObject *value)
+{
+    if (PyDict_Check(value)) {
+        return PyDict_GET_SIZE(value);
+    }
+    if (PyList_Check(value) || PyTuple_Check(value) || PyBytes_Check(value) ||
+        PyObject_TypeCheck(value, deque_type)) {
+        return Py_SIZE(value);
+    }
+    if (PyAnySet_Check(value)) {
+        return PySet_GET_SIZE(value);
+    }
+    return PyUnicode_Check(value) ? PyUnicode_GET_LENGTH(value) : -1;
+}
+
+/* Borrows; NULL without an exception when it is missing. `key` is hashable with this hash. */
+static inline PyObject *
+dict_get(PyObject *dict, PyObject *key, Py_hash_t hash)
+{
+    PyObject *value = _PyDict_GetItem_KnownHash(dict, key, hash);
+    if (value == NULL && PyErr_Occurred()) {
+        PyErr_Clear();
+    }
+    return value;
+}
+
+static inline bool
+key_holds(PyObject *key, PyObject *expected)
+{
+    return key == expected || (guard_is_constant(expected) && constants_equal(key, expected));
+}
+
+static bool
+ordered_keys_hold(PyObject *dict, PyObject *keys)
+{
+    /* an OrderedDict keeps its order apart from the dict's; its C iterator runs no user code */
+    PyObject *iterator = PyODict_Type.tp_iter(dict);
+    if (iterator == NULL) {
+        return false;
+    }
+    bool holds = true;
+    for (Py_ssize_t i = 0; holds && i < PyTuple_GET_SIZE(keys); i++) {
+        PyObject *key = Py_TYPE(iterator)->tp_iternext(iterator);
+        holds = key != NULL && key_holds(key, PyTuple_GET_ITEM(keys, i));
+        Py_XDECREF(key);
+    }
+    Py_DECREF(iterator);
+    return holds;
+}
+
+static bool
+dict_keys_hold(PyObject *dict, PyObject *keys)
+{
+    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) {
+        return false;
+    }
+    if (PyODict_Check(dict) && PyTuple_GET_SIZE(keys) > 1) {
+        return ordered_keys_hold(dict, keys);
+    }
+    Py_ssize_t position = 0, i = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(dict, &position, &key, &value)) {
+        if (!key_holds(key, PyTuple_GET_ITEM(keys, i++))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static inline bool
+check_holds(const Check *check, PyObject *value)
+{
+    switch (check->kind) {
+    case CHECK_TYPE:
+        return (PyObject *)Py_TYPE(value) == check->object;
+    case CHECK_IDENTITY:
+        return value == check->object;
+    case CHECK_EQUAL:
+        return constants_equal(value, check->object);
+    case CHECK_LENGTH:
+        return real_length(value) == check->number;
+    case CHECK_EMPTY: {
+        Py_ssize_t length = real_length(value);
+        return length >= 0 && (length == 0) == (check->number != 0);
+    }
+    case CHECK_DICT_KEYS:
+    case CHECK_DICT_ORDER:
+        return dict_keys_hold(value, check->object);
+    case CHECK_DICT_HAS:
+        return PyDict_Check(value) && dict_get(value, check->object, check->number) != NULL;
+    case CHECK_DICT_LACKS:
+        return PyDict_Check(value) && dict_get(value, check->object, check->number) == NULL;
+    case CHECK_TYPE_LACKS:
+        return PyType_Check(value) && _PyType_Lookup((PyTypeObject *)value, check->object) == NULL;
+    case CHECK_TENSOR:
+        return tensor_facts_hold(check->facts, value);
+    case CHECK_CELL_BOUND:
+        return PyCell_Check(value) && (PyCell_GET(value) != NULL) == (check->number != 0);
+    default:
+        return false;
+    }
+}
+
+/* ---- accessors -------------------------------------------------------------------------------------- */
+
+typedef struct {
+    GuardTree *tree;
+    PyObject *const *values;
+    Py_ssize_t n_values;
+    PyObject *func;
+    PyObject **captures;
+    PyObject **slots; /* strong */
+} Run;
+
+/* tensors hash by address: what Tensor.__hash__ says, without calling it */
+static Py_hash_t
+lookup_hash(PyObject *key)
+{
+    if (is_atom(key) || PyTuple_CheckExact(key) || Py_TYPE(key)->tp_hash == PyBaseObject_Type.tp_hash ||
+        Py_TYPE(key)->tp_hash == PyType_Type.tp_hash) {
+        Py_hash_t hash = PyObject_Hash(key);
+        if (hash == -1) {
+            PyErr_Clear();
+        }
+        return hash;
+    }
+    PyObject *number = PyLong_FromVoidPtr(key);
+    Py_hash_t hash = number == NULL ? -1 : PyObject_Hash(number);
+    Py_XDECREF(number);
+    return hash;
+}
+
+static PyObject *
+dict_lookup(const Run *run, const Node *node)
+{
+    PyObject *dict = run->slots[PyLong_AsLong(PyTuple_GET_ITEM(node->key, 0))];
+    PyObject *key = run->slots[PyLong_AsLong(PyTuple_GET_ITEM(node->key, 1))];
+    if (dict == NULL || key == NULL || !PyDict_Check(dict)) {
+        return NULL;
+    }
+    Py_hash_t hash = lookup_hash(key);
+    return hash == -1 ? NULL : dict_get(dict, key, hash);
+}
+
+static PyObject *
+root_value(const Run *run, const Node *node)
+{
+    PyFunctionObject *func = (PyFunctionObject *)run->func;
+    switch (node->accessor) {
+    case AT_LOCAL:
+        return node->index < run->n_values ? run->values[node->index] : NULL;
+    case AT_DICT_LOOKUP:
+        return dict_lookup(run, node);
+    default:
+        break;
+    }
+    if (func == NULL || !PyFunction_Check(func)) {
+        return NULL;
+    }
+    switch (node->accessor) {
+    case AT_CLOSURE_CELL:
+        return func->func_closure != NULL && node->index < PyTuple_GET_SIZE(func->func_closure)
+                   ? PyTuple_GET_ITEM(func->func_closure, node->index)
+                   : NULL;
+    case AT_GLOBALS:
+        return func->func_globals;
+    case AT_BUILTINS:
+        return func->func_builtins;
+    default:
+        return NULL;
+    }
+}
+
+static inline PyObject *
+sequence_item(PyObject *value, Py_ssize_t index)
+{
+    if (PyTuple_Check(value)) {
+        return index < PyTuple_GET_SIZE(value) ? PyTuple_GET_ITEM(value, index) : NULL;
+    }
+    if (PyList_Check(value)) {
+        return index < PyList_GET_SIZE(value) ? PyList_GET_ITEM(value, index) : NULL;
+    }
+    return NULL;
+}
+
+static PyObject *
+function_part(const Node *node, PyObject *value)
+{
+    PyFunctionObject *func = (PyFunctionObject *)value;
+    if (!PyFunction_Check(value)) {
+        return NULL;
+    }
+    PyObject *part = NULL;
+    switch (node->accessor) {
+    case AT_FUNC_GLOBALS:
+        return func->func_globals;
+    case AT_FUNC_CLOSURE:
+        return func->func_closure == NULL ? NULL : sequence_item(func->func_closure, node->index);
+    case AT_FUNC_DEFAULTS:
+        part = func->func_defaults;
+        break;
+    case AT_FUNC_KWDEFAULTS:
+        part = func->func_kwdefaults;
+        break;
+    default:
+        return func->func_code;
+    }
+    return part == NULL ? Py_None : part;
+}
+
+static PyObject *
+method_part(const Node *node, PyObject *value)
+{
+    if (PyMethod_Check(value)) {
+        return node->accessor == AT_METHOD_SELF ? PyMethod_GET_SELF(value)
+                                                : PyMethod_GET_FUNCTION(value);
+    }
+    if (node->accessor == AT_METHOD_SELF && PyCFunction_CheckExact(value)) {
+        PyObject *self = PyCFunction_GET_SELF(value);
+        return self == NULL ? Py_None : self;
+    }
+    return NULL;
+}
+
+/* New reference or NULL; reads a C member of a type that is the descriptor's. */
+static PyObject *
+member_value(PyObject *descriptor, PyObject *value)
+{
+    PyMemberDescrObject *member = (PyMemberDescrObject *)descriptor;
+    if (!PyObject_TypeCheck(value, PyDescr_TYPE(member))) {
+        return NULL;
+    }
+    return PyMember_GetOne((const char *)value, member->d_member);
+}
+
+/* The value below `value`: borrowed, or NULL. *owned: the same as a new reference, where the parent
+ * does not keep it. May leave an exception set. */
+static inline PyObject *
+child_value(const Node *node, PyObject *value, PyObject **owned)
+{
+    switch (node->accessor) {
+    case AT_CELL_CONTENTS:
+        return PyCell_Check(value) ? PyCell_GET(value) : NULL;
+    case AT_DICT_ITEM:
+        return PyDict_Check(value) ? dict_get(value, node->key, node->hash) : NULL;
+    case AT_INSTANCE_DICT:
+        return instance_dict(value);
+    case AT_TYPE:
+        return (PyObject *)Py_TYPE(value);
+    case AT_TYPE_ATTR:
+        return PyType_Check(value) ? _PyType_Lookup((PyTypeObject *)value, node->key) : NULL;
+    case AT_MRO_ITEM: {
+        PyObject *mro = PyType_Check(value) ? ((PyTypeObject *)value)->tp_mro : NULL;
+        return mro == NULL ? NULL : sequence_item(mro, node->index);
+    }
+    case AT_ITEM:
+        return sequence_item(value, node->index);
+    case AT_FUNC_GLOBALS:
+    case AT_FUNC_CLOSURE:
+    case AT_FUNC_DEFAULTS:
+    case AT_FUNC_KWDEFAULTS:
+    case AT_FUNC_CODE:
+        return function_part(node, value);
+    case AT_METHOD_SELF:
+    case AT_METHOD_FUNC:
+        return method_part(node, value);
+    case AT_ATTR:
+        return *owned = PyObject_GetAttr(value, node->key);
+    case AT_SLOT_MEMBER: {
+        PyObject *member = _PyType_Lookup(Py_TYPE(value), node->key);
+        if (member == NULL || !Py_IS_TYPE(member, &PyMemberDescr_Type)) {
+            return NULL;
+        }
+        return *owned = member_value(member, value);
+    }
+    case AT_MEMBER:
+        for (Py_ssize_t i = 0; *owned == NULL && i < PyTuple_GET_SIZE(node->key); i++) {
+            *owned = member_value(PyTuple_GET_ITEM(node->key, i), value);
+        }
+        return *owned;
+    default:
+        return NULL;
+    }
+}
+
+/* ---- the walk ----------------------------------------------------------------------------------------- */
+
+static bool run_node(const Run *run, Node *node, PyObject *value);
+
+static inline uint64_t
+version_of(const Node *node, PyObject *value)
+{
+    if (node->memo == MEMO_DICT) {
+        return PyDict_Check(value) ? dict_version(value) : 0;
+    }
+    return PyType_Check(value) ? type_version((PyTypeObject *)value) : 0;
+}
+
+static bool
+run_child(const Run *run, Node *child, PyObject *value)
+{
+    PyObject *owned = NULL;
+    PyObject *found = child_value(child, value, &owned);
+    if (found == NULL) {
+        return false;
+    }
+    bool holds = run_node(run, child, found);
+    Py_XDECREF(owned);
+    return holds;
+}
+
+/* All AT_DICT_KEY children in one pass over the dict. */
+static bool
+run_dict_keys(const Run *run, Node *node, PyObject *dict)
+{
+    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) <= node->last_dict_key) {
+        return false;
+    }
+    PyObject *iterator = PyODict_Check(dict) ? PyODict_Type.tp_iter(dict) : PyDict_Type.tp_iter(dict);
+    bool holds = iterator != NULL;
+    for (Py_ssize_t i = 0; holds && i <= node->last_dict_key; i++) {
+        PyObject *key = Py_TYPE(iterator)->tp_iternext(iterator);
+        holds = key != NULL;
+        for (int c = node->n_memo; holds && c < node->n_children; c++) {
+            Node *child = &node->children[c];
+            if (child->accessor == AT_DICT_KEY && child->index == i) {
+                holds = run_node(run, child, key);
+            }
+        }
+        Py_XDECREF(key);
+    }
+    Py_XDECREF(iterator);
+    return holds;
+}
+
+static inline bool
+checks_hold(const Check *checks, int n, PyObject *value)
+{
+    for (int i = 0; i < n; i++) {
+        if (!check_holds(&checks[i], value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Look all memo children up anew, check the fixed ones, and remember. */
+static bool
+refresh(const Run *run, Node *node, PyObject *value)
+{
+    node->seen_owner = NULL;
+    if (!checks_hold(node->checks + node->n_checks, node->n_memo_checks, value)) {
+        return false;
+    }
+    for (int i = 0; i < node->n_memo; i++) {
+        Node *child = &node->children[i];
+        PyObject *owned = NULL;
+        child->seen_value = child_value(child, value, &owned);
+        if (child->seen_value == NULL ||
+            (i < node->n_fixed && !checks_hold(child->checks, child->n_checks, child->seen_value))) {
+            return false;
+        }
+    }
+    /* a type's look-ups may just have given it its version, so it is read last; none of the above
+     * can have written to the dict or type */
+    if (run->tree->shortcuts) {
+        node->seen_version = version_of(node, value);
+        node->seen_owner = node->seen_version == 0 ? NULL : value;
+    }
+    return true;
+}
+
+static bool
+run_memo_children(const Run *run, Node *node, PyObject *value)
+{
+    uint64_t version = 0;
+    bool known = node->seen_owner == value && (version = version_of(node, value)) != 0 &&
+                 version == node->seen_version;
+    if (!known && !refresh(run, node, value)) {
+        return false;
+    }
+    for (int i = node->n_fixed; i < node->n_memo; i++) {
+        Node *child = &node->children[i];
+        if (run->tree->runs_code) {
+            /* a sibling's check may have changed the dict: what was seen may be dead */
+            if (!run_child(run, child, value)) {
+                return false;
+            }
+        }
+        else if (!run_node(run, child, child->seen_value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+run_children(const Run *run, Node *node, PyObject *value)
+{
+    if (node->memo != MEMO_NONE && !run_memo_children(run, node, value)) {
+        return false;
+    }
+    for (int i = node->n_memo; i < node->n_children; i++) {
+        Node *child = &node->children[i];
+        if (child->accessor != AT_DICT_KEY && !run_child(run, child, value)) {
+            return false;
+        }
+    }
+    return node->last_dict_key < 0 || run_dict_keys(run, node, value);
+}
+
+static bool
+run_node(const Run *run, Node *node, PyObject *value)
+{
+    if (!checks_hold(node->checks, node->n_checks, value)) {
+        return false;
+    }
+    for (int i = 0; i < node->n_captures; i++) {
+        run->captures[node->captures[i]] = Py_NewRef(value);
+    }
+    if (node->slot >= 0) {
+        Py_XSETREF(run->slots[node->slot], Py_NewRef(value));
+    }
+    if (node->n_children == 0 && node->memo == MEMO_NONE) {
+        return true;
+    }
+    Py_INCREF(value);
+    bool holds = run_children(run, node, value);
+    Py_DECREF(value);
+    return holds;
+}
+
+/* ---- post checks ------------------------------------------------------------------------------------------ */
+
+/* Put the pointer into the tree's table; false if it is there already. */
+static inline bool
+add_distinct(GuardTree *tree, const void *pointer)
+{
+    size_t mask = tree->scratch_size - 1;
+    size_t place = (((uintptr_t)pointer >> 4) * 0x9E3779B97F4A7C15u >> 20) & mask;
+    while (tree->scratch[place] != NULL) {
+        if (tree->scratch[place] == pointer) {
+            return false;
+        }
+        place = (place + 1) & mask;
+    }
+    tree->scratch[place] = pointer;
+    return true;
+}
+
+static bool
+all_distinct(const Run *run, const PostCheck *post)
+{
+    memset(run->tree->scratch, 0, run->tree->scratch_size * sizeof(void *));
+    for (int i = 0; i < post->n_slots; i++) {
+        PyObject *value = run->slots[post->slots[i]];
+        if (value == NULL || !add_distinct(run->tree, value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Tensors share storage exactly as their groups say; a group's number is its first member's place. */
+static bool
+storages_hold(const Run *run, const PostCheck *post)
+{
+    memset(run->tree->scratch, 0, run->tree->scratch_size * sizeof(void *));
+    for (int i = 0; i < post->n_slots; i++) {
+        PyObject *tensor = run->slots[post->slots[i]];
+        const void *storage = tensor == NULL ? NULL : tensor_storage(tensor);
+        if (storage == NULL) {
+            return false;
+        }
+        int first = post->groups[i];
+        if (first == i) {
+            if (!add_distinct(run->tree, storage)) {
+                return false;
+            }
+        }
+        else if (tensor_storage(run->slots[post->slots[first]]) != storage) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+expression_holds(const Run *run, const PostCheck *post)
+{
+    PyObject *arguments[16];
+    if (post->n_slots > 16) {
+        return false;
+    }
+    for (int i = 0; i < post->n_slots; i++) {
+        arguments[i] = run->slots[post->slots[i]];
+        if (arguments[i] == NULL) {
+            return false;
+        }
+    }
+    PyObject *answer = PyObject_Vectorcall(post->object, arguments, (size_t)post->n_slots, NULL);
+    bool holds = answer != NULL && PyObject_IsTrue(answer) == 1;
+    Py_XDECREF(answer);
+    return holds;
+}
+
+static bool
+post_check_holds(const Run *run, const PostCheck *post)
+{
+    switch (post->kind) {
+    case POST_SAME:
+        return run->slots[post->slots[0]] == run->slots[post->slots[1]];
+    case POST_NOT_SAME:
+        return run->slots[post->slots[0]] != run->slots[post->slots[1]];
+    case POST_ALL_DISTINCT:
+        return all_distinct(run, post);
+    case POST_STORAGES:
+        return storages_hold(run, post);
+    default:
+        return expression_holds(run, post);
+    }
+}
+
+bool
+guard_tree_run(GuardTree *tree, PyObject *const *values, Py_ssize_t n, PyObject *func,
+               PyObject **captures)
+{
+    PyObject *few[16], **slots = few;
+    if (tree->state != NULL && !global_state_holds(tree->state)) {
+        return false;
+    }
+    if (tree->n_slots > 16) {
+        slots = PyMem_Malloc((size_t)tree->n_slots * sizeof(PyObject *));
+        if (slots == NULL) {
+            return false;
+        }
+    }
+    if (tree->n_slots > 0) {
+        memset(slots, 0, (size_t)tree->n_slots * sizeof(PyObject *));
+    }
+    Run run = {tree, values, n, func, captures, slots};
+    bool holds = true;
+    for (int i = 0; holds && i < tree->root.n_children; i++) {
+        Node *node = &tree->root.children[i];
+        PyObject *value = root_value(&run, node);
+        holds = value != NULL && run_node(&run, node, value);
+    }
+    for (int i = 0; holds && i < tree->n_post; i++) {
+        holds = post_check_holds(&run, &tree->post[i]);
+    }
+    for (int i = 0; i < tree->n_slots; i++) {
+        Py_XDECREF(slots[i]);
+    }
+    if (slots != few) {
+        PyMem_Free(slots);
+    }
+    return holds;
+}

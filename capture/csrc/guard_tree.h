@@ -1,0 +1,147 @@
+/* Holds the shape of a compiled guard tree; must not know frames, caches or torch.
+ *
+ * A node reaches one value from its parent's (the accessor), checks it, writes it to the captures
+ * that want it, and goes on to its children. Roots start from the array of values or the function.
+ */
+#ifndef CAPTURE_GUARD_TREE_H
+#define CAPTURE_GUARD_TREE_H
+
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tensor_meta.h"
+
+/* The numbers stand in lower.py too: GuardTree refuses a spec with others. */
+typedef enum {
+    AT_LOCAL,          /* index into the values */
+    AT_CLOSURE_CELL,   /* index into the function's closure */
+    AT_GLOBALS,
+    AT_BUILTINS,
+    AT_CELL_CONTENTS,
+    AT_DICT_ITEM,      /* key */
+    AT_DICT_LOOKUP,    /* root: (slot of the dict, slot of the key) */
+    AT_DICT_KEY,       /* index in the order of the dict */
+    AT_INSTANCE_DICT,
+    AT_ATTR,           /* name; may run code */
+    AT_MEMBER,         /* tuple of member descriptors, the first of a fitting type counts */
+    AT_SLOT_MEMBER,    /* name of a member descriptor on the type */
+    AT_TYPE,
+    AT_TYPE_ATTR,      /* name */
+    AT_MRO_ITEM,       /* index */
+    AT_ITEM,           /* index */
+    AT_FUNC_GLOBALS,
+    AT_FUNC_CLOSURE,   /* index */
+    AT_FUNC_DEFAULTS,
+    AT_FUNC_KWDEFAULTS,
+    AT_FUNC_CODE,
+    AT_METHOD_SELF,
+    AT_METHOD_FUNC,
+    N_ACCESSORS,
+} Accessor;
+
+typedef enum {
+    CHECK_TYPE,        /* type */
+    CHECK_IDENTITY,    /* object */
+    CHECK_EQUAL,       /* constant */
+    CHECK_LENGTH,      /* n */
+    CHECK_EMPTY,       /* 0 or 1 */
+    CHECK_DICT_KEYS,   /* tuple of keys; constants by value, others by identity */
+    CHECK_DICT_ORDER,  /* the same, for a dict whose order its version does not tell */
+    CHECK_DICT_HAS,    /* key */
+    CHECK_DICT_LACKS,  /* key */
+    CHECK_TYPE_LACKS,  /* name */
+    CHECK_TENSOR,      /* facts */
+    CHECK_CELL_BOUND,  /* 0 or 1 */
+    N_CHECKS,
+} CheckKind;
+
+typedef struct {
+    uint8_t kind;
+    Py_ssize_t number;
+    PyObject *object; /* owned or watched by the tree */
+    TensorFacts *facts;
+} Check;
+
+/* Under which remembered version a node need not look its children up again. */
+typedef enum { MEMO_NONE, MEMO_DICT, MEMO_TYPE } Memo;
+
+typedef struct Node Node;
+struct Node {
+    uint8_t accessor;
+    uint8_t memo;
+    bool fixed;          /* as a child: an unchanged dict or type makes its checks hold again */
+    Py_ssize_t index;
+    PyObject *key;       /* owned or watched by the tree */
+    Py_hash_t hash;      /* of a dict key */
+    int slot;            /* where post checks and look-ups find the value, or -1 */
+    int n_checks;        /* always run */
+    int n_memo_checks;   /* behind those; not run while the version is the remembered one */
+    int n_captures;
+    int n_children;
+    int n_fixed;         /* the first children: fixed ones, then other memo children, the rest */
+    int n_memo;
+    int last_dict_key;   /* the largest AT_DICT_KEY index among the children, or -1 */
+    Check *checks;
+    int *captures;
+    Node *children;
+    /* memory */
+    PyObject *seen_owner;  /* borrowed, compared only */
+    uint64_t seen_version;
+    PyObject *seen_value;  /* as a child; borrowed, good while the owner's version is the seen one */
+};
+
+typedef enum { POST_SAME, POST_NOT_SAME, POST_ALL_DISTINCT, POST_STORAGES, POST_EXPRESSION } PostKind;
+
+typedef struct {
+    uint8_t kind;
+    int n_slots;
+    int *slots;
+    int *groups;      /* POST_STORAGES: the group of each slot */
+    PyObject *object; /* strong: POST_EXPRESSION */
+} PostCheck;
+
+/* What tells the tree that an object it compares by address is dead. */
+typedef struct {
+    PyObject_HEAD
+    bool alive;
+} Life;
+
+typedef struct {
+    PyObject_HEAD
+    Node root;          /* of no accessor: its children are the roots */
+    Py_ssize_t n_captures;
+    int n_slots;
+    int n_post;
+    PostCheck *post;
+    bool runs_code;     /* some accessor or check may run arbitrary code */
+    bool shortcuts;     /* versions may be trusted */
+    const void **scratch; /* a hash table for POST_ALL_DISTINCT and POST_STORAGES */
+    size_t scratch_size;  /* a power of two, or 0 */
+    PyObject *state;    /* strong GlobalStateSnapshot or NULL */
+    Life *life;         /* strong */
+    PyObject *owned;    /* list of strong references: keys, constants, weak references */
+    PyObject *weakrefs;
+    unsigned long long checked, failed;
+} GuardTree;
+
+/* guard_check.c: run the tree below its root. Everything borrowed; captures (all NULL before) get
+ * new references, also when the result is false. May leave an exception set. */
+bool guard_tree_run(GuardTree *tree, PyObject *const *values, Py_ssize_t n, PyObject *func,
+                    PyObject **captures);
+/* Whether the value is a constant that CHECK_EQUAL can compare. */
+bool guard_is_constant(PyObject *value);
+int guard_check_init(void);
+
+/* guard_tree.c */
+int guard_tree_register(PyObject *module);
+/* 1: the guards hold and captures[0 .. n_captures) are new references. 0: they do not, and the
+ * captures are all NULL. Never leaves an exception set. Borrows everything else. */
+int GuardTree_Check(PyObject *tree, PyObject *const *values, Py_ssize_t n, PyObject *func,
+                    PyObject **captures);
+/* -1 with an exception when `tree` is no guard tree. */
+Py_ssize_t GuardTree_NumCaptures(PyObject *tree);
+/* 0 once an object compared by address has died: the tree never holds again. -1 as above. */
+int GuardTree_Alive(PyObject *tree);
+
+#endif
