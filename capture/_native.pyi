@@ -214,3 +214,93 @@ def stats() -> dict[str, int]:
 
 def self_test() -> None:
     """Check what can only be seen from C; raise AssertionError when it does not hold."""
+
+# ---- the guard tree -----------------------------------------------------------------------------
+
+_Node = tuple[int, object, tuple[tuple[int, object], ...], tuple[Any, ...], tuple[int, ...], int]
+
+class GuardTree:
+    """The guards of one cache entry, compiled; ``guards/lower.py`` writes the spec.
+
+    A node is (accessor, key or index, checks, children, places in the captures, slot or -1), a
+    check (kind, argument), a post check (kind, slots, argument).
+    """
+
+    def __new__(
+        cls,
+        spec: tuple[_Node, ...],
+        n_captures: int,
+        post_checks: tuple[tuple[int, tuple[int, ...], object], ...],
+        state: GlobalStateSnapshot | None,
+        n_slots: int = 0,
+    ) -> GuardTree: ...
+    shortcuts: bool
+    """Whether version tags of dicts and types are trusted."""
+    @property
+    def n_captures(self) -> int: ...
+    @property
+    def alive(self) -> bool:
+        """False once an object compared by address has died: the guards never hold again."""
+    @property
+    def runs_code(self) -> bool:
+        """Whether a check may run arbitrary code."""
+    @property
+    def checked(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @overload
+    def check(self, values: Iterable[object], func: object = None) -> tuple[Any, ...] | None: ...
+    @overload
+    def check(self, values: Iterable[object], func: object, repeat: int) -> float: ...
+
+class GlobalStateSnapshot:
+    """Torch's global state at one moment, in one thread, as a row of words."""
+
+    def holds(self) -> bool:
+        """Whether the state of this thread is this one."""
+    def changed(self) -> list[str]:
+        """Return the names of the words that differ now."""
+    def words(self) -> dict[str, int]:
+        """Return the words by name."""
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object) -> bool: ...
+
+def state_snapshot(
+    under_autocast: bool = False, details: Callable[[], bool] | None = None
+) -> GlobalStateSnapshot:
+    """Take a snapshot; ``details`` compares what words cannot tell, each time."""
+
+def state_setup(
+    libc10: str,
+    libtorch_cpu: str,
+    libtorch_python: str,
+    forward_ad: dict[str, Any],
+    fallbacks: dict[str, Callable[[], int]],
+    /,
+) -> None:
+    """Look up torch's functions; use none yet."""
+
+def state_autograd_bytes() -> bytes:
+    """Return the start of this thread's autograd state, in which the flags are to be found."""
+
+def state_native_words(autograd_offset: int, /) -> dict[str, int]:
+    """Return what the native readers read now."""
+
+def state_enable(words: Iterable[str], /) -> None:
+    """Read these words natively and no others."""
+
+def tensor_setup(
+    libtorch_cpu: str,
+    base: type,
+    samples: list[Any],
+    grads: list[Any],
+    checks: list[Any],
+    /,
+) -> tuple[bool, bool, bool]:
+    """Find out how tensors are read; tell whether metadata, autograd and storage can be."""
+
+def tensor_codes(tensor: object, /) -> tuple[int, int, int] | None:
+    """Return torch's numbers for the dtype, the device type and the device index."""
+
+def allow_shortcuts(allowed: bool, /) -> bool:
+    """Trust version tags in trees made from now on; return the previous choice."""

@@ -158,9 +158,10 @@ def build_tree(guards: list[Guard], captures: list[Source]) -> GuardTree:
     for place, source in enumerate(captures):
         builder.node(source).captures.append(place)
     roots = tuple(root.as_tuple() for root in builder.roots)
-    return native_setup.native().GuardTree(
+    tree: GuardTree = native_setup.native().GuardTree(
         roots, len(captures), tuple(builder.post), builder.snapshot, builder.n_slots
     )
+    return tree
 
 
 class _TreeBuilder:
