@@ -11,6 +11,8 @@ static _PyFrameEvalFunction neighbour;
 /* Regions entered and not left, over all threads. Under the GIL. */
 static long threads_inside;
 static PyObject *probe_function;
+/* What evaluating one Python frame takes of the C recursion budget. */
+static int evaluation_cost;
 
 /* ---- the real C stack -------------------------------------------------------------------------- */
 
@@ -69,6 +71,10 @@ static __attribute__((noinline)) PyObject *
 evaluate_chained(CaptureThread *thread, PyThreadState *tstate, Frame *frame, int throwflag)
 {
     if (thread->chained == frame) {
+        if (!hook_is_installed()) {
+            /* The neighbour has put itself on top of us: it comes first now, and we come last. */
+            neighbour = NULL;
+        }
         return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
     }
     const Frame *saved = thread->chained;
@@ -87,13 +93,13 @@ evaluate(CaptureThread *thread, PyThreadState *tstate, Frame *frame, int throwfl
                         "maximum recursion depth exceeded: the C stack is nearly used up");
         return frame_finish(tstate, frame, NULL);
     }
-    recursion_give_back(tstate);
+    recursion_c_give(tstate, evaluation_cost);
     if (LIKELY(neighbour == NULL)) {
         result = _PyEval_EvalFrameDefault(tstate, frame, throwflag);
     } else {
         result = evaluate_chained(thread, tstate, frame, throwflag);
     }
-    recursion_take_back(tstate);
+    recursion_c_give(tstate, -evaluation_cost);
     return result;
 }
 
@@ -115,8 +121,12 @@ frame_convert(CaptureThread *thread, Site *site, PyObject **values, int n, PyObj
 
 /* The frame's piece is done and goes on elsewhere. Its arguments now live on in the values only. */
 static __attribute__((noinline)) PyObject *
-frame_continue(CaptureThread *thread, PyObject **values, int n, PyObject *continuation)
+frame_continue(CaptureThread *thread, PyObject **values, int n, PyObject *func, PyObject *continuation)
 {
+    Continue *next = (Continue *)continuation;
+    if (next->func == Py_None) {
+        Py_SETREF(next->func, Py_NewRef(func));
+    }
     for (int i = 0; i < n; i++) {
         Py_CLEAR(values[i]);
     }
@@ -172,7 +182,7 @@ capture_frame(CaptureThread *thread, PyThreadState *tstate, Frame *frame)
         break;
     case PIECE_DONE:
         if (UNLIKELY(Py_IS_TYPE(result, Continue_Type))) {
-            result = frame_continue(thread, values, n, result);
+            result = frame_continue(thread, values, n, func, result);
         }
         break;
     }
@@ -191,6 +201,8 @@ capture_eval_frame(PyThreadState *tstate, Frame *frame, int throwflag)
     }
     if (UNLIKELY(thread->probing)) {
         thread->probing = 2;
+        thread->probed_remaining[0] = thread->probed_remaining[1];
+        thread->probed_remaining[1] = recursion_c_remaining(tstate);
     } else if (UNLIKELY(threads_inside == 0)) {
         /* A neighbour that chained to us has put us back after the last region ended. */
         hook_remove();
@@ -326,17 +338,49 @@ after_fork_in_child(void)
     driver_after_fork();
 }
 
+/* New reference or NULL. */
+static PyObject *
+function_from_source(const char *source)
+{
+    PyObject *globals = PyDict_New();
+    if (globals == NULL) {
+        return NULL;
+    }
+    PyObject *function = PyRun_String(source, Py_eval_input, globals, globals);
+    Py_DECREF(globals);
+    return function;
+}
+
+/* Find `evaluation_cost`: the budget's difference between two frames, one called by the other. */
+static int
+measure_evaluation_cost(void)
+{
+    PyObject *caller = function_from_source("lambda called: called()");
+    if (caller == NULL) {
+        return -1;
+    }
+    CaptureThread *thread = &capture_thread;
+    PyInterpreterState *interpreter = PyInterpreterState_Get();
+    _PyFrameEvalFunction current = hook_current();
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, capture_eval_frame);
+    thread->probing = 1;
+    PyObject *ignored = PyObject_CallOneArg(caller, probe_function);
+    thread->probing = 0;
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, current);
+    int cost = thread->probed_remaining[0] - thread->probed_remaining[1];
+    evaluation_cost = cost > 0 && cost <= 8 ? cost : 0;
+    Py_DECREF(caller);
+    Py_XDECREF(ignored);
+    return ignored == NULL ? -1 : 0;
+}
+
 int
 eval_frame_init(PyObject *module)
 {
     if (probe_function == NULL) {
-        PyObject *globals = PyDict_New();
-        if (globals == NULL) {
-            return -1;
-        }
-        probe_function = PyRun_String("lambda: None", Py_eval_input, globals, globals);
-        Py_DECREF(globals);
-        if (probe_function == NULL) {
+        probe_function = function_from_source("lambda: None");
+        if (probe_function == NULL || measure_evaluation_cost() < 0) {
+            Py_CLEAR(probe_function);
             return -1;
         }
         if (pthread_atfork(NULL, NULL, after_fork_in_child) != 0) {

@@ -158,7 +158,8 @@ typedef struct {
     uintptr_t stack_low;   /* below this address the C stack is nearly used up */
     int tracing;           /* depth of conversions */
     int inside;            /* this thread's share of `threads_inside` */
-    char probing;
+    char probing;          /* 1: a probe is under way, 2: it has reached the hook */
+    int probed_remaining[2]; /* the C recursion budget at the last two frames of a probe */
 } CaptureThread;
 
 extern _Thread_local CaptureThread capture_thread;
