@@ -199,7 +199,7 @@ def skip_code(code: CodeType, /) -> None:
     """Never capture frames of this code; their callees still are."""
 
 def skip_files(prefixes: tuple[str, ...], exceptions: tuple[str, ...], /) -> None:
-    """Never capture frames whose file starts with a prefix and with no excepted one."""
+    """Never capture frames whose file starts with a prefix; the longest prefix of either kind wins."""
 
 def reset_code(code: CodeType, /) -> None:
     """Drop what every region has compiled for this code."""

@@ -56,19 +56,19 @@ code_extra_ensure(PyCodeObject *code)
     return extra;
 }
 
-static bool
-starts_with_any(PyObject *filename, PyObject *prefixes)
+/* Length of the longest of `prefixes` (borrowed, may be NULL) that `filename` starts with, or -1. */
+static Py_ssize_t
+longest_prefix(PyObject *filename, PyObject *prefixes)
 {
+    Py_ssize_t longest = -1;
     for (Py_ssize_t i = 0; prefixes != NULL && i < PyTuple_GET_SIZE(prefixes); i++) {
-        Py_ssize_t match = PyUnicode_Tailmatch(filename, PyTuple_GET_ITEM(prefixes, i), 0,
-                                               PY_SSIZE_T_MAX, -1);
-        if (match < 0) {
-            PyErr_Clear();
-        } else if (match > 0) {
-            return true;
+        PyObject *prefix = PyTuple_GET_ITEM(prefixes, i);
+        Py_ssize_t length = PyUnicode_GET_LENGTH(prefix);
+        if (length > longest && PyUnicode_Tailmatch(filename, prefix, 0, PY_SSIZE_T_MAX, -1) == 1) {
+            longest = length;
         }
     }
-    return false;
+    return longest;
 }
 
 bool
@@ -76,8 +76,9 @@ code_extra_skips(CodeExtra *extra)
 {
     if (UNLIKELY(extra->files_epoch != files_epoch)) {
         PyObject *filename = extra->code->co_filename;
-        extra->skipped_file = starts_with_any(filename, skip_prefixes) &&
-                              !starts_with_any(filename, skip_exceptions);
+        /* Folders lie within each other: the most specific one decides. */
+        extra->skipped_file = longest_prefix(filename, skip_prefixes) >
+                              longest_prefix(filename, skip_exceptions);
         extra->files_epoch = files_epoch;
     }
     return extra->skip || extra->skipped_file;

@@ -104,8 +104,13 @@ continue_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"target", "func", "cells", "values", NULL};
     PyObject *target, *func, *cells, *values;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO!O!O:Continue", names, &target,
-                                     &PyFunction_Type, &func, &PyTuple_Type, &cells, &values)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!O:Continue", names, &target, &func,
+                                     &PyTuple_Type, &cells, &values)) {
+        return NULL;
+    }
+    /* None: the function of the frame that the epilogue belongs to; the driver knows it. */
+    if (func != Py_None && !PyFunction_Check(func)) {
+        PyErr_SetString(PyExc_TypeError, "the func of a Continue is a function or None");
         return NULL;
     }
     if (!Py_IS_TYPE(target, Break_Type) && !Py_IS_TYPE(target, Site_Type)) {

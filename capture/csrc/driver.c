@@ -353,9 +353,12 @@ static int
 activation_load(Activation *self, PyObject *continuation)
 {
     Continue *source = (Continue *)continuation;
+    if (source->func == Py_None && self->func != NULL) {
+        Py_SETREF(source->func, Py_NewRef(self->func));
+    }
     activation_release(self);
-    if (source->target == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "a Continue can be run once only");
+    if (source->target == NULL || source->func == Py_None) {
+        PyErr_SetString(PyExc_RuntimeError, "a Continue can be run once only, by the frame it belongs to");
         Py_DECREF(continuation);
         return -1;
     }

@@ -563,8 +563,8 @@ static bool
 run_memo_children(const Run *run, Node *node, PyObject *value)
 {
     uint64_t version = 0;
-    bool known = node->seen_owner == value && (version = version_of(node, value)) != 0 &&
-                 version == node->seen_version;
+    bool known = run->tree->shortcuts && node->seen_owner == value &&
+                 (version = version_of(node, value)) != 0 && version == node->seen_version;
     if (!known && !refresh(run, node, value)) {
         return false;
     }

@@ -6,8 +6,11 @@ operator makes torch import much; ``sample`` is tried first.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import sys
+import traceback
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,11 +20,13 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
+    FakeTensorConverter,
     FakeTensorMode,
     UnsupportedFakeTensorException,
     UnsupportedMutationAliasingException,
     UnsupportedOperatorException,
 )
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from capture.graph.recording import Recording
 from capture.graph.sample import place_in_autograd, quiet
@@ -29,11 +34,40 @@ from capture.graph.tensor_meta import CannotPropagate, TensorMeta
 
 __all__ = ["make_fake", "reason_of", "running"]
 
+KNOWN_VERSIONS = ("2.13.", "2.14.")
+
 
 class _RecordingMode(FakeTensorMode):
     """A fake tensor mode that notes which ATen operators run."""
 
     recording: Recording | None = None
+
+    def __init__(self) -> None:
+        if not torch.__version__.startswith(KNOWN_VERSIONS):
+            super().__init__(allow_fallback_kernels=False)
+            self.cache_enabled = False
+            return
+        # FakeTensorMode.__init__ imports torch's own frontend, a second of CPU time, for nothing
+        # but two of its settings. These are the attributes it sets; a test compares them.
+        TorchDispatchMode.__init__(self)  # type: ignore[no-untyped-call]
+        self.allow_fallback_kernels = False
+        self.propagate_real_tensors = False
+        self.fake_tensor_converter = FakeTensorConverter(copy_data=False, export=False)
+        self.static_shapes = True
+        self.allow_scalar_outputs = False
+        self._allow_unsafe_data_ptr_access = True
+        self.allow_meta = True
+        self.cache_enabled = False  # our memo stands before it
+        self.cache_crosscheck_enabled = False
+        self.allow_non_fake_inputs = False
+        self.in_kernel_invocation = False
+        self.enter_stack = []
+        self.shape_env = None
+        self._stack_trace = traceback.StackSummary()
+        self._stack = None
+        self._mode_key = torch._C._TorchDispatchModeKey.FAKE
+        self.nt_tensor_id_initial_count = 0
+        self.nt_tensor_id_counter = 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -48,7 +82,7 @@ class _RecordingMode(FakeTensorMode):
     ) -> object:
         recording = self.recording
         if recording is None:
-            return super().__torch_dispatch__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
+            return super().__torch_dispatch__(func, types, args, kwargs)
         # operators that a decomposition calls come through here as well: only the outermost count
         self.recording = None
         try:
@@ -56,6 +90,69 @@ class _RecordingMode(FakeTensorMode):
             return super().__torch_dispatch__(func, types, args, kwargs)
         finally:
             self.recording = recording
+
+
+class _SettingsStandIn:
+    """The one setting that every operator reads; others come from the real module."""
+
+    _custom_ops_profile = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(f"{_FRONTEND}.config"), name)
+
+
+class _FrontendStandIn(types.ModuleType):
+    """Stands in for torch's frontend where torch asks it only not to trace a function.
+
+    Anything else that is asked of it makes it give way to the real module.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_FRONTEND)
+        self.config = _SettingsStandIn()
+        self.marked: list[Any] = []
+
+    def disable(self, fn: Any, recursive: bool = True, **kwargs: Any) -> Any:
+        """Return ``fn``: nothing is tracing it."""
+        self.marked.append(fn)
+        return fn
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__path__":
+            raise AttributeError(name)  # the inspect module asks all modules for their files
+        if sys.modules.get(_FRONTEND) is self:
+            del sys.modules[_FRONTEND]
+        return getattr(importlib.import_module(_FRONTEND), name)
+
+
+_FRONTEND = "torch._dynamo"
+
+
+@contextmanager
+def _without_frontend() -> Iterator[None]:
+    """Keep torch from importing its frontend inside the ``with`` block, if it has not yet."""
+    if _FRONTEND in sys.modules or not torch.__version__.startswith(KNOWN_VERSIONS):
+        yield
+        return
+    stand_in = _FrontendStandIn()
+    sys.modules[_FRONTEND] = stand_in
+    try:
+        yield
+    finally:
+        if sys.modules.get(_FRONTEND) is stand_in:
+            del sys.modules[_FRONTEND]
+        if torch.__dict__.get("_dynamo") is stand_in:
+            del torch._dynamo
+        for fn in stand_in.marked:  # torch keeps the answer with the function
+            fn.__dict__.pop("__dynamo_disable", None)
+
+
+def needs_frontend(error: BaseException) -> bool:
+    """Tell whether a run failed for want of torch's frontend; if so it is there from now on."""
+    if not isinstance(error, ImportError) or _FRONTEND in sys.modules:
+        return False
+    importlib.import_module(_FRONTEND)
+    return True
 
 
 _log = logging.getLogger("torch._subclasses.fake_tensor")
@@ -70,7 +167,7 @@ def is_loaded() -> bool:
 def _the_mode() -> _RecordingMode:
     global _mode
     if _mode is None:
-        _mode = _RecordingMode(allow_fallback_kernels=False, allow_non_fake_inputs=False)
+        _mode = _RecordingMode()
     return _mode
 
 
@@ -91,7 +188,7 @@ def running(recording: Recording) -> Iterator[None]:
     _log.disabled = True  # failures are ours to report
     mode.recording = recording
     try:
-        with quiet(), mode:
+        with quiet(), _without_frontend(), mode:
             yield
     finally:
         mode.recording = None

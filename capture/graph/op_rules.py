@@ -418,6 +418,8 @@ def may_raise(operators: Iterable[str]) -> bool:
     """Tell whether a call that came down to these ATen operators can fail because of data."""
     for name in operators:
         namespace, _, base = name.partition("::")
+        if namespace == "prim":
+            continue
         if namespace != "aten":
             return True
         if _base_may_raise(base):

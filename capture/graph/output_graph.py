@@ -162,7 +162,7 @@ class OutputGraph:
             kind: ``call_function`` or ``call_method``.
             target: the function, or the method's name.
             args: values of the graph and constants, in tuples, lists, dicts and slices as well.
-            frame_summary: the user's line for the node, or what gives it when asked.
+            frame_summary: the user's line for the node, or what gives it (asked at most once, now).
 
         Raises:
             OperatorError: if the call fails as it would in eager; nothing is added.
@@ -222,7 +222,8 @@ class OutputGraph:
         name = target if type(target) is str else op_rules.name_of(target)
         node = append_node(self.graph, kind, name, target, fx_args, fx_kwargs)
         if frame_summary is not None:
-            node.meta["stack_trace"] = frame_summary
+            # at once: what a callable would say changes as the program goes on
+            node.meta["stack_trace"] = frame_summary() if callable(frame_summary) else frame_summary
         self.num_ops += 1
         return node
 
@@ -433,10 +434,6 @@ class OutputGraph:
                 kept.append(example)
             else:
                 self.graph.erase_node(node)
-        for node in self.graph.nodes:
-            summary = node.meta.get("stack_trace")
-            if summary is not None and not isinstance(summary, str):
-                node.meta["stack_trace"] = summary()
         gm = make_graph_module(self.graph, self.name)
         self._log(gm)
         if settings.verify:

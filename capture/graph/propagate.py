@@ -49,6 +49,11 @@ class OperatorError(CaptureError):
         super().__init__(f"{type(original_exception).__name__}: {original_exception}")
         self.original_exception = original_exception
 
+    @property
+    def original(self) -> BaseException:
+        """What eager would raise."""
+        return self.original_exception
+
 
 class FreshResult(NamedTuple):
     """A new tensor; results with equal groups share memory, or a base."""
@@ -242,6 +247,8 @@ class _Call:
                 result = self.invoke(stand_ins)
         except Exception as caught:
             error = caught.with_traceback(None)
+        if error is not None and fake.needs_frontend(error):
+            return self.run_on_fakes(state)
         if error is not None:
             # behind the handler, so that the user's exception has no context of ours
             raise self.failure(error) from None

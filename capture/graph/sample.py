@@ -118,12 +118,18 @@ def quiet() -> Iterator[None]:
 def running(recording: Recording) -> Iterator[None]:
     """Run the ``with`` block on real tensors, quietly, and put the random state back."""
     saved: list[torch.Tensor] = []
+    # waking and joining threads costs more than these runs, up to a time slice on a busy machine
+    threads = torch.get_num_threads()
+    if threads > 1:
+        torch.set_num_threads(1)
     recording.before_rng = lambda: saved.append(torch.default_generator.get_state())
     try:
         with quiet(), _Watch(recording):
             yield
     finally:
         recording.before_rng = None
+        if threads > 1:
+            torch.set_num_threads(threads)
         if saved:
             torch.default_generator.set_state(saved[0])
 

@@ -102,7 +102,8 @@ class Reference:
         return f"<reference to {self.text}>"
 
 
-_PLAIN = (int, float, complex, str, bytes, bool, type(None), tuple, frozenset)
+_ATOMS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range)
+_TORCH_CONSTANTS = ("dtype", "device", "Size", "layout", "memory_format")
 
 
 def shorten(value: object, limit: int = 80) -> str:
@@ -110,11 +111,13 @@ def shorten(value: object, limit: int = 80) -> str:
     kind = type(value)
     if has_type(value, type):
         text = _type_name(value)
-    elif kind in _PLAIN and not (kind in (tuple, frozenset) and not _is_plain(value)):
+    elif _is_plain(value):
         text = repr(value)
     else:
         name = getattr(value, "__qualname__", None) if kind.__module__ == "builtins" else None
-        text = f"{name} ({kind.__name__})" if isinstance(name, str) else f"a {_type_name(kind)}"
+        of_kind = _type_name(kind)
+        article = "an" if of_kind[0] in "aeiouAEIOU" else "a"
+        text = f"{name} ({kind.__name__})" if isinstance(name, str) else f"{article} {of_kind}"
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
@@ -122,7 +125,7 @@ def _is_plain(value: object) -> bool:
     kind = type(value)
     if kind is tuple or kind is frozenset:
         return all(_is_plain(item) for item in value)  # type: ignore[attr-defined]
-    return kind in _PLAIN
+    return kind in _ATOMS or (kind.__module__ == "torch" and kind.__name__ in _TORCH_CONSTANTS)
 
 
 def _type_name(kind: type) -> str:

@@ -27,6 +27,10 @@ class GuardSet:
         """Add a guard unless it is there; ``user_frame`` is the user's place (``model.py:41``)."""
         self._guards.setdefault(guard, user_frame)
 
+    def discard(self, guard: Guard) -> None:
+        """Take a guard back."""
+        self._guards.pop(guard, None)
+
     def update(self, other: GuardSet) -> None:
         """Add all guards of another set."""
         for guard, user_frame in other._guards.items():

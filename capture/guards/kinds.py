@@ -355,7 +355,7 @@ class StoragesAre(Guard):
 
     def holds_for(self, *values: object) -> bool:
         """Whether these values share storage as demanded."""
-        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        tensors = [value for value in values if has_type(value, torch.Tensor)]
         return len(tensors) == len(self.groups) and storage_groups(tensors) == self.groups
 
     def explain(self, scope: Scope) -> str:

@@ -58,7 +58,12 @@ class TensorFacts:
         with torch._C.DisableTorchFunctionSubclass():
             layout = tensor.layout
             keys = torch._C._dispatch_keys(tensor)
-            shape: Dims = tuple(tensor.shape)
+            shape: Dims
+            if tensor.is_nested and layout is torch.strided:
+                # it has no sizes of its own, only its parts have
+                shape = tuple(tensor._nested_tensor_size().flatten().tolist())
+            else:
+                shape = tuple(tensor.shape)
             strided = layout is torch.strided and not tensor.is_nested
             strides: Dims | None = tuple(tensor.stride()) if strided else None
             contiguous = False
@@ -106,7 +111,7 @@ class TensorFacts:
                 for old, stride in zip(self.strides, new.strides, strict=True)
             ):
                 found.append(f"strides changed from {_show(self.strides)} to {_show(new.strides)}")
-        if self.contiguous and new.strides != row_major(tuple(tensor.shape)):
+        if self.contiguous and new.strides != row_major(new.shape):
             found.append(f"strides {_show(new.strides)} are no longer row-major")
         if not found and self.dispatch_keys != new.dispatch_keys:
             found.append(
@@ -159,13 +164,13 @@ def _strides_to_demand(tensor: torch.Tensor, dynamic: frozenset[int]) -> tuple[D
     return tuple(stride if stride <= inner else None for stride in strides), False
 
 
-def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+def row_major(shape: Dims) -> tuple[int, ...]:
     """Return the strides of a contiguous tensor of this shape."""
     strides: list[int] = []
     stride = 1
     for size in reversed(shape):
         strides.append(stride)
-        stride *= max(size, 1)
+        stride *= max(size or 1, 1)
     return tuple(reversed(strides))
 
 

@@ -274,9 +274,7 @@ def _concrete(lowered: _Lowered, sizes: _Sizes, firstlineno: int) -> ConcreteByt
 
     locations: dict[Position | None, InstrLocation] = {}
     concrete: list[ConcreteInstr] = []
-    for inst, prefix, cached in zip(
-        lowered.writer.raw, sizes.prefixes, sizes.caches, strict=True
-    ):
+    for inst, prefix, cached in zip(lowered.writer.raw, sizes.prefixes, sizes.caches, strict=True):
         location = locations.get(inst.position)
         if location is None:
             location = locations[inst.position] = _location(inst.position, firstlineno)
@@ -292,9 +290,7 @@ def _concrete_instr(inst: RawInstruction, prefix: int, location: InstrLocation) 
 
     if not opcode_has_argument(dis.opmap[inst.name]):
         return ConcreteInstr(inst.name, location=location)
-    return ConcreteInstr(
-        inst.name, inst.arg or 0, location=location, extended_args=prefix or None
-    )
+    return ConcreteInstr(inst.name, inst.arg or 0, location=location, extended_args=prefix or None)
 
 
 def _location(position: Position | None, firstlineno: int) -> InstrLocation:

@@ -42,6 +42,7 @@ class Op(enum.IntEnum):
     LOAD_BUILD_CLASS = enum.auto()
     SETUP_ANNOTATIONS = enum.auto()
     # the stack itself
+    NOP = enum.auto()  # never decoded; made code may need one
     PUSH_NULL = enum.auto()
     POP_TOP = enum.auto()
     COPY = enum.auto()  # i, counted from the top, 1 is the top
@@ -161,6 +162,7 @@ EFFECTS: dict[Op, str] = {
     Op.LOAD_FROM_DICT_OR_GLOBALS: "dict -- value",
     Op.LOAD_BUILD_CLASS: "-- function",
     Op.SETUP_ANNOTATIONS: "--",
+    Op.NOP: "--",
     Op.PUSH_NULL: "-- null",
     Op.POP_TOP: "value --",
     Op.COPY: "-- value",

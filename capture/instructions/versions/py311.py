@@ -190,6 +190,7 @@ LOWER: dict[Op, LowerRule] = {
     **_SIMPLE_LOWER,
     **_COUNTED_LOWER,
     **_NAMED_LOWER,
+    Op.NOP: rules.write_same("NOP"),
     Op.LOAD_CONST: rules.write_const,
     Op.LOAD_FAST: rules.write_local("LOAD_FAST"),
     Op.STORE_FAST: rules.write_local("STORE_FAST"),

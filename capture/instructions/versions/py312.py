@@ -135,9 +135,7 @@ _SIMPLE_RAISE, _SIMPLE_LOWER = rules.simple_pairs(
 
 RAISE: dict[str, RaiseRule] = {
     **{
-        name: rule
-        for name, rule in py311.RAISE.items()
-        if name not in _GONE and "_IF_" not in name
+        name: rule for name, rule in py311.RAISE.items() if name not in _GONE and "_IF_" not in name
     },
     **_SIMPLE_RAISE,
     "RETURN_CONST": rules.return_const,

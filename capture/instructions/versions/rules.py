@@ -68,9 +68,7 @@ class Reader:
     def emit(self, op: Op, arg: object = None) -> None:
         """Append an instruction."""
         instructions = self.instructions
-        instructions.append(
-            Instruction(op, arg, len(instructions), self.offset, self.position, -1)
-        )
+        instructions.append(Instruction(op, arg, len(instructions), self.offset, self.position, -1))
 
     def jump(self, op: Op, target: int, arg: object = None) -> None:
         """Append a jump to the raw byte offset ``target``."""
@@ -331,9 +329,7 @@ def _loads_cell(reader: Reader, name: str) -> bool:
 def load_fast_and_clear(reader: Reader, arg: int) -> None:
     """Read the save of a variable that a comprehension hides."""
     name = reader.slots[arg]
-    reader.emit(
-        Op.LOAD_CELL_AND_CLEAR if name in reader.remade else Op.LOAD_FAST_AND_CLEAR, name
-    )
+    reader.emit(Op.LOAD_CELL_AND_CLEAR if name in reader.remade else Op.LOAD_FAST_AND_CLEAR, name)
 
 
 def store_fast(reader: Reader, arg: int) -> None:

@@ -1,0 +1,53 @@
+"""Capture PyTorch programs from their bytecode into graphs: ``@capture.compile``.
+
+Only public names; see README.md for a tour.
+"""
+
+from capture import backends, config, counters, errors
+from capture.backends import list_backends, lookup_backend, register_backend
+from capture.counters import snapshot as stats
+from capture.errors import (
+    BackendCompilerFailed,
+    CaptureError,
+    FailOnRecompileLimitHit,
+    RecompileError,
+    TorchRuntimeError,
+    Unsupported,
+    UserError,
+)
+from capture.eval_frame import (
+    allow_in_graph,
+    assume_constant_result,
+    compile,
+    disable,
+    graph_break,
+    is_compiling,
+    reset,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BackendCompilerFailed",
+    "CaptureError",
+    "FailOnRecompileLimitHit",
+    "RecompileError",
+    "TorchRuntimeError",
+    "Unsupported",
+    "UserError",
+    "allow_in_graph",
+    "assume_constant_result",
+    "backends",
+    "compile",
+    "config",
+    "counters",
+    "disable",
+    "errors",
+    "graph_break",
+    "is_compiling",
+    "list_backends",
+    "lookup_backend",
+    "register_backend",
+    "reset",
+    "stats",
+]

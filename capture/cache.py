@@ -1,0 +1,76 @@
+"""Holds what is remembered per site between compilations; must not know how a piece is made.
+
+The native ``Site`` keeps the entries; its ``data`` is a ``History``: which numbers changed, how
+often it compiled, what the loops of its frame need.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from capture._native import Site
+from capture.guards.kinds import Equals
+from capture.sources import Scope, Source
+
+if TYPE_CHECKING:
+    from capture._native import Break, Entry
+    from capture.guards.guard_set import GuardSet
+
+__all__ = ["FrameFamily", "History", "history_of"]
+
+
+@dataclass
+class FrameFamily:
+    """What all sites of one captured frame share: its resume sites, breaks and loops."""
+
+    sites: dict[Any, tuple[weakref.ref[CodeType], Site]] = field(default_factory=dict)
+    breaks: dict[Any, tuple[weakref.ref[CodeType], Break, tuple[Site, ...]]] = field(default_factory=dict)
+    run_loops: set[tuple[int, int]] = field(default_factory=set)
+
+
+@dataclass
+class History:
+    """What one site remembers."""
+
+    family: FrameFamily
+    dynamic: set[Source] = field(default_factory=set)
+    compiles: int = 0
+    empty: int = 0
+    limit_reported: bool = False
+    guard_sets: list[tuple[Any, GuardSet]] = field(default_factory=list)
+
+    def failure(self, values: list[object], func: Any) -> list[tuple[Any, str, str | None]]:
+        """Why each entry did not fit: (guard, sentence, user's place), most recent first."""
+        scope = Scope(values, func)
+        found = []
+        for entry, guards in reversed(self.guard_sets):
+            if not entry.alive:
+                continue
+            failed = guards.first_failure(scope)
+            if failed is not None:
+                found.append((failed[0], failed[1], guards.user_frame(failed[0])))
+        return found
+
+    def learn(self, failures: list[tuple[Any, str, str | None]]) -> None:
+        """Numbers that changed become inputs of the graph from now on."""
+        for guard, _, _ in failures:
+            if isinstance(guard, Equals) and type(guard.value) in (int, float):
+                self.dynamic.add(guard.source)
+
+    def add(self, entry: Entry, guards: GuardSet) -> None:
+        """Remember an entry's guards for explanations."""
+        self.guard_sets = [(e, g) for e, g in self.guard_sets if e.alive]
+        self.guard_sets.append((entry, guards))
+        self.compiles += 1
+
+
+def history_of(site: Site) -> History:
+    """The site's history, made on first use."""
+    if site.data is None:
+        site.data = History(FrameFamily())
+    found = site.data
+    assert isinstance(found, History)
+    return found

@@ -1,0 +1,533 @@
+"""Holds the making of epilogues: variables and journalled effects to a Python function.
+
+An epilogue runs after the graph. It gets captures (values that the guard tree read before the graph
+ran) and the graph's outputs, replays the side effects in order, rebuilds what was made during
+capture, and returns the frame's result or a ``Continue``. It is generated as Python source: no user
+code runs in it, so it needs no user positions, and it reads well in dumps. Must not know guards.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from capture import break_reasons as reasons
+from capture.errors import GraphBreak
+from capture.polyfills import original_of
+from capture.variables.attributes import InstanceDictVariable
+from capture.variables.base import DELETED, MISSING, LazyVariable, Variable
+from capture.variables.constant import ConstantVariable, ScalarVariable
+from capture.variables.containers import (
+    DictVariable,
+    DictViewVariable,
+    ListVariable,
+    RangeVariable,
+    SetVariable,
+    SliceVariable,
+    TupleVariable,
+)
+from capture.variables.functions import (
+    BuiltinVariable,
+    CellVariable,
+    FunctionVariable,
+    GeneratorVariable,
+    IteratorVariable,
+    MethodVariable,
+    PartialVariable,
+)
+from capture.variables.objects import (
+    ClassVariable,
+    ExceptionVariable,
+    ObjectVariable,
+    SuperVariable,
+)
+from capture.variables.tensor import TensorVariable
+from capture.variables.wrap import StaticDictVariable
+
+if TYPE_CHECKING:
+    from capture.graph.values import ScalarValue, TensorValue
+    from capture.side_effects import Effect
+    from capture.sources import Source
+
+__all__ = ["CannotRebuild", "Codegen"]
+
+_LITERALS = frozenset({type(None), bool, int, str, bytes, type(Ellipsis)})
+
+
+class CannotRebuild(GraphBreak):
+    """A value made during capture has no rule to rebuild it; ``variable`` says which."""
+
+    def __init__(self, variable: Variable) -> None:
+        super().__init__(reasons.CANNOT_REBUILD, what=variable.describe())
+        self.variable = variable
+
+
+class Codegen:
+    """Collects the lines of one epilogue."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.table: dict[str, Any] = {"__builtins__": {}}
+        self.captures: dict[Source, str] = {}
+        self.outputs: list[TensorValue | ScalarValue] = []
+        self._output_names: dict[int, str] = {}
+        self._names: dict[int, str] = {}
+        self._consts: dict[int, str] = {}
+        self._pending: list[Any] = []
+        self._keep: list[Any] = []
+        self._temps = 0
+
+    # --- pieces of expressions ------------------------------------------------------------------
+
+    def const(self, value: Any, hint: str = "k") -> str:
+        """The name of a live object in the epilogue's table."""
+        name = self._consts.get(id(value))
+        if name is None:
+            name = self._consts[id(value)] = f"{hint}_{len(self._consts)}"
+            self.table[name] = value
+        return name
+
+    def capture(self, source: Source) -> str:
+        """The argument that holds a source's value."""
+        name = self.captures.get(source)
+        if name is None:
+            name = self.captures[source] = f"c{len(self.captures)}"
+        return name
+
+    def output(self, value: TensorValue | ScalarValue) -> str:
+        """The argument that holds an output of the graph."""
+        name = self._output_names.get(id(value))
+        if name is None:
+            name = self._output_names[id(value)] = f"o{len(self.outputs)}"
+            self.outputs.append(value)
+        return name
+
+    def temp(self, expression: str) -> str:
+        """A new local set to the expression."""
+        name = f"t{self._temps}"
+        self._temps += 1
+        self.lines.append(f"{name} = {expression}")
+        return name
+
+    def literal(self, value: Any) -> str:
+        """An expression for a constant."""
+        kind = type(value)
+        if kind in _LITERALS and not (kind is str and len(value) > 200):
+            return repr(value)
+        if kind is float and value == value and value not in (float("inf"), float("-inf")):
+            return repr(value)
+        return self.const(value)
+
+    def ref(self, v: Variable) -> str:
+        """An expression for a variable; objects made during capture are built once."""
+        if type(v) is LazyVariable:
+            if v.real is None:
+                assert v.source is not None
+                return self.capture(v.source)
+            v = v.real
+        kind = type(v)
+        if kind is ConstantVariable:
+            return self.literal(v.value)  # type: ignore[attr-defined]
+        if v.source is not None:
+            return self.capture(v.source)
+        if kind is TensorVariable:
+            return self.output(v.value)  # type: ignore[attr-defined]
+        if kind is ScalarVariable:
+            return self.output(v.scalar)  # type: ignore[attr-defined]
+        known = self._names.get(id(v))
+        if known is not None:
+            if known == "":
+                raise CannotRebuild(v)
+            return known
+        self._keep.append(v)
+        for cls in kind.__mro__:
+            rule = _REBUILD.get(cls)
+            if rule is not None:
+                break
+        else:
+            raise CannotRebuild(v)
+        self._names[id(v)] = ""
+        name = rule(self, v)
+        self._names[id(v)] = name
+        return str(name)
+
+    def name(self, v: Variable, expression: str) -> str:
+        """Build a mutable object before its contents: whoever refers to it meanwhile finds it."""
+        name = self._names[id(v)] = self.temp(expression)
+        return name
+
+    def refs(self, items: list[Variable]) -> str:
+        """``a, b, `` for a tuple or list display."""
+        return "".join(f"{self.ref(i)}, " for i in items)
+
+    # --- effects -------------------------------------------------------------------------------------
+
+    def replay(self, effect: Effect) -> None:
+        """Emit one journalled write."""
+        rule = _REPLAY[effect.kind]
+        rule(self, effect)
+
+    # --- the end ----------------------------------------------------------------------------------------
+
+    def finish(self, result: str, name: str) -> tuple[types.FunctionType, str]:
+        """The epilogue function and its source; arguments: captures, then outputs."""
+        arguments = ", ".join([*self.captures.values(), *(f"o{i}" for i in range(len(self.outputs)))])
+        body = "\n    ".join([*self.lines, f"return {result}"])
+        source = f"def epilogue({arguments}):\n    {body}\n"
+        namespace = self.table
+        exec(compile(source, f"<capture epilogue of {name}>", "exec"), namespace)
+        fn = namespace.pop("epilogue")
+        return fn, source
+
+
+# --- rebuilding -------------------------------------------------------------------------------------------
+
+
+def _list(cg: Codegen, v: ListVariable) -> str:
+    items = v._items or []
+    if v.is_deque:
+        name = cg.name(v, f"{_class(cg, v)}((), {v.maxlen!r})")
+        if items:
+            cg.lines.append(f"{name}.extend(({cg.refs(items)}))")
+        return name
+    if v.cls is list:
+        name = cg.name(v, "[]")
+    else:
+        name = cg.name(v, f"{cg.const(list.__new__, 'list_new')}({_class(cg, v)})")
+    if items:
+        cg.lines.append(f"{cg.const(list.extend, 'list_extend')}({name}, ({cg.refs(items)}))")
+    _attrs(cg, v, name)
+    return name
+
+
+def _tuple(cg: Codegen, v: TupleVariable) -> str:
+    items = f"({cg.refs(v._items or [])})"
+    if v.cls is tuple:
+        return cg.temp(items)
+    if v.cls is torch.Size:
+        return cg.temp(f"{cg.const(torch.Size, 'Size')}({items})")
+    if v.cls.__module__ == "torch.return_types" or not hasattr(v.cls, "_fields") and _is_structseq(v.cls):
+        return cg.temp(f"{_class(cg, v)}({items})")
+    name = cg.temp(f"{cg.const(tuple.__new__, 'tuple_new')}({_class(cg, v)}, {items})")
+    cg._names[id(v)] = name
+    _attrs(cg, v, name)
+    return name
+
+
+def _is_structseq(cls: type) -> bool:
+    return hasattr(cls, "n_sequence_fields")
+
+
+def _class(cg: Codegen, v: ObjectVariable) -> str:
+    if v.cls_var is not None:
+        return cg.ref(v.cls_var)
+    return cg.const(v.cls, v.cls.__name__)
+
+
+def _dict(cg: Codegen, v: DictVariable) -> str:
+    if v.cls is dict:
+        name = cg.name(v, "{}")
+    elif issubclass(v.cls, collections.defaultdict):
+        factory = cg.ref(v.default_factory) if v.default_factory is not None else "None"
+        name = cg.name(v, f"{_class(cg, v)}({factory})")
+    elif v.cls is collections.OrderedDict:
+        name = cg.name(v, f"{_class(cg, v)}()")
+    else:
+        base = collections.OrderedDict if issubclass(v.cls, collections.OrderedDict) else dict
+        name = cg.name(v, f"{cg.const(base.__new__, 'dict_new')}({_class(cg, v)})")
+    setter = _dict_method(cg, v, "__setitem__")
+    for key, value in v.entries.values():
+        if v.cls is dict:
+            cg.lines.append(f"{name}[{cg.ref(key)}] = {cg.ref(value)}")
+        else:
+            cg.lines.append(f"{setter}({name}, {cg.ref(key)}, {cg.ref(value)})")
+    _attrs(cg, v, name)
+    return name
+
+
+def _dict_method(cg: Codegen, v: DictVariable, name: str) -> str:
+    base = collections.OrderedDict if issubclass(v.cls, collections.OrderedDict) else dict
+    return cg.const(getattr(base, name), f"{base.__name__}{name.strip('_')}")
+
+
+def _static_dict(cg: Codegen, v: StaticDictVariable) -> str:
+    return cg.const(v.real, "globals")
+
+
+def _instance_dict(cg: Codegen, v: InstanceDictVariable) -> str:
+    return f"{cg.ref(v.owner)}.__dict__"
+
+
+def _set(cg: Codegen, v: SetVariable) -> str:
+    entries = list((v._entries or {}).values())
+    if v.cls is frozenset:
+        return cg.temp(f"{cg.const(frozenset, 'frozenset')}(({cg.refs(entries)}))")
+    name = cg.name(v, f"{cg.const(v.cls, 'set')}()" if v.cls_var is None else f"{_class(cg, v)}()")
+    for item in entries:
+        cg.lines.append(f"{name}.add({cg.ref(item)})")
+    return name
+
+
+def _view(cg: Codegen, v: DictViewVariable) -> str:
+    return cg.temp(f"{cg.ref(v.target)}.{v.kind}()")
+
+
+def _slice(cg: Codegen, v: SliceVariable) -> str:
+    return cg.temp(f"{cg.const(slice, 'slice')}({cg.refs(v.parts)})")
+
+
+def _range(cg: Codegen, v: RangeVariable) -> str:
+    return cg.const(v.value, "range")
+
+
+def _attrs(cg: Codegen, v: ObjectVariable, name: str) -> None:
+    for attr, value in (v.attrs or {}).items():
+        if value is not DELETED:
+            setter = cg.const(object.__setattr__, "set_attribute")
+            cg.lines.append(f"{setter}({name}, {attr!r}, {cg.ref(value)})")
+
+
+def _object(cg: Codegen, v: ObjectVariable) -> str:
+    if v.value is not MISSING:
+        return cg.const(v.value, v.cls.__name__)
+    new = cg.const(object.__new__, "object_new")
+    name = cg.name(v, f"{new}({_class(cg, v)})")
+    _attrs(cg, v, name)
+    return name
+
+
+def _exception(cg: Codegen, v: ExceptionVariable) -> str:
+    args = cg.refs(v.args)
+    cls = _class(cg, v)
+    name = cg.name(v, f"{cls}.__new__({cls}, {args})")
+    cg.lines.append(f"{name}.args = ({args})")
+    if issubclass(v.cls, StopIteration):
+        cg.lines.append(f"{name}.value = {cg.ref(v.args[0]) if v.args else None}")
+    if v.context is not None:
+        cg.lines.append(f"{name}.__context__ = {cg.ref(v.context)}")
+    if v.cause is not None:
+        cg.lines.append(f"{name}.__cause__ = {cg.ref(v.cause)}")
+    if v.suppress_context and v.cause is None:
+        cg.lines.append(f"{name}.__suppress_context__ = True")
+    _attrs(cg, v, name)
+    return name
+
+
+def _class_object(cg: Codegen, v: ClassVariable) -> str:
+    return cg.const(v.value, v.value.__name__)
+
+
+def _builtin(cg: Codegen, v: BuiltinVariable) -> str:
+    return cg.const(v.value, "native")
+
+
+def _function(cg: Codegen, v: FunctionVariable) -> str:
+    if v.value is not MISSING:
+        return cg.const(v.value, "function")
+    cells = cg.refs(list(v.closure))
+    closure = f"({cells})" if cells else "None"
+    defaults = f"({cg.refs(v.defaults)})" if v.defaults else "None"
+    make = cg.const(types.FunctionType, "function_type")
+    globals_ = cg.ref(v.globals)
+    name = cg.name(v, f"{make}({cg.const(v.code, 'code')}, {globals_}, {v.name!r}, {defaults}, {closure})")
+    if v.qualname != v.code.co_qualname:
+        cg.lines.append(f"{name}.__qualname__ = {v.qualname!r}")
+    if v.kwdefaults:
+        items = "".join(f"{k!r}: {cg.ref(d)}, " for k, d in v.kwdefaults.items())
+        cg.lines.append(f"{name}.__kwdefaults__ = {{{items}}}")
+    if v.annotations is not None:
+        annotations = v.annotations
+        if isinstance(annotations, TupleVariable):
+            pairs = annotations._items or []
+            text = "".join(
+                f"{cg.ref(pairs[i])}: {cg.ref(pairs[i + 1])}, " for i in range(0, len(pairs) - 1, 2)
+            )
+            cg.lines.append(f"{name}.__annotations__ = {{{text}}}")
+        else:
+            cg.lines.append(f"{name}.__annotations__ = {cg.ref(annotations)}")
+    for attr, value in (v.attrs or {}).items():
+        if value is not DELETED:
+            cg.lines.append(f"{cg.const(setattr, 'setattr')}({name}, {attr!r}, {cg.ref(value)})")
+    return name
+
+
+def _cell(cg: Codegen, v: CellVariable) -> str:
+    name = cg.name(v, f"{cg.const(types.CellType, 'cell_type')}()")
+    if v.contents is not None:
+        cg.lines.append(f"{name}.cell_contents = {cg.ref(v.contents)}")
+    return name
+
+
+def _method(cg: Codegen, v: MethodVariable) -> str:
+    fn = v.fn
+    if isinstance(fn, BuiltinVariable):
+        if isinstance(fn.value, types.FunctionType):
+            method = cg.const(types.MethodType, "method_type")
+            return cg.temp(f"{method}({cg.const(fn.value)}, {cg.ref(v.instance)})")
+        getter = cg.const(type(fn.value).__get__, "bind")
+        owner = cg.const(type, "type")
+        instance = cg.ref(v.instance)
+        return cg.temp(f"{getter}({cg.const(fn.value)}, {instance}, {owner}({instance}))")
+    return cg.temp(f"{cg.const(types.MethodType, 'method_type')}({cg.ref(fn)}, {cg.ref(v.instance)})")
+
+
+def _partial(cg: Codegen, v: PartialVariable) -> str:
+    keywords = "".join(f"{k!r}: {cg.ref(a)}, " for k, a in v.keywords.items())
+    make = cg.const(functools.partial, "partial")
+    return cg.temp(f"{make}({cg.ref(v.fn)}, {cg.refs(v.args)}**{{{keywords}}})")
+
+
+def _super(cg: Codegen, v: SuperVariable) -> str:
+    return cg.temp(f"{cg.const(super, 'super_type')}({cg.ref(v.cls)}, {cg.ref(v.instance)})")
+
+
+def _iterator(cg: Codegen, v: IteratorVariable) -> str:
+    it = cg.const(iter, "iter")
+    if v.done:
+        return cg.temp(f"{it}(())")
+    kind = v.kind
+    if kind in ("sequence", "range", "indexed"):
+        target = v.target[0] if isinstance(v.target, tuple) else v.target
+        name = cg.temp(f"{it}({cg.ref(target)})")
+        if v.position:
+            cg.lines.append(f"{name}.__setstate__({v.position})")
+        return name
+    if kind == "reversed":
+        name = cg.temp(f"{cg.const(reversed, 'reversed')}({cg.ref(v.target)})")
+        cg.lines.append(f"{name}.__setstate__({v.position})")
+        return name
+    if kind == "enumerate":
+        return cg.temp(f"{cg.const(enumerate, 'enumerate')}({cg.ref(v.parts[0])}, {v.target + v.position})")
+    if kind == "zip":
+        return cg.temp(f"{cg.const(zip, 'zip')}({cg.refs(v.parts)})")
+    if kind == "map":
+        return cg.temp(f"{cg.const(map, 'map')}({cg.refs(v.parts)})")
+    if kind.startswith("dict_") or kind == "set":
+        target = v.target[0]
+        view = f".{kind[5:]}()" if kind.startswith("dict_") else ""
+        name = cg.temp(f"{it}({cg.ref(target)}{view})")
+        for _ in range(v.position):
+            cg.lines.append(f"{cg.const(next, 'next')}({name})")
+        return name
+    raise CannotRebuild(v)
+
+
+def _generator(cg: Codegen, v: GeneratorVariable) -> str:
+    if v.state == "finished":
+        return cg.temp(f"{cg.const(iter, 'iter')}(())")
+    if v.state != "created" or original_of(v.fn.code) is not None:
+        raise CannotRebuild(v)
+    keywords = "".join(f"{k!r}: {cg.ref(a)}, " for k, a in v.kwargs.items())
+    return cg.temp(f"{cg.ref(v.fn)}({cg.refs(v.args)}**{{{keywords}}})")
+
+
+_REBUILD: dict[type, Any] = {
+    ListVariable: _list,
+    TupleVariable: _tuple,
+    StaticDictVariable: _static_dict,
+    InstanceDictVariable: _instance_dict,
+    DictVariable: _dict,
+    SetVariable: _set,
+    DictViewVariable: _view,
+    SliceVariable: _slice,
+    RangeVariable: _range,
+    ExceptionVariable: _exception,
+    ClassVariable: _class_object,
+    FunctionVariable: _function,
+    PartialVariable: _partial,
+    ObjectVariable: _object,
+    CellVariable: _cell,
+    MethodVariable: _method,
+    BuiltinVariable: _builtin,
+    SuperVariable: _super,
+    IteratorVariable: _iterator,
+    GeneratorVariable: _generator,
+}
+
+
+# --- replaying ------------------------------------------------------------------------------------------------
+
+
+def _replay_attr(cg: Codegen, effect: Effect) -> None:
+    target = cg.ref(effect.target)
+    if isinstance(effect.target, FunctionVariable):
+        if effect.value is DELETED:
+            cg.lines.append(f"del {target}.__dict__[{effect.key!r}]")
+        else:
+            cg.lines.append(f"{target}.__dict__[{effect.key!r}] = {cg.ref(effect.value)}")
+    elif effect.value is DELETED:
+        cg.lines.append(f"{cg.const(object.__delattr__, 'delete_attribute')}({target}, {effect.key!r})")
+    else:
+        setter = cg.const(object.__setattr__, "set_attribute")
+        cg.lines.append(f"{setter}({target}, {effect.key!r}, {cg.ref(effect.value)})")
+
+
+def _replay_dict(cg: Codegen, effect: Effect) -> None:
+    target = effect.target
+    assert isinstance(target, DictVariable)
+    name = cg.ref(target)
+    if effect.kind == "dict_set":
+        key, value = effect.value
+        cg.lines.append(
+            f"{_dict_method(cg, target, '__setitem__')}({name}, {cg.ref(key)}, {cg.ref(value)})"
+        )
+    elif effect.kind == "dict_del":
+        cg.lines.append(f"{_dict_method(cg, target, '__delitem__')}({name}, {cg.ref(effect.value[0])})")
+    elif effect.kind == "dict_clear":
+        cg.lines.append(f"{_dict_method(cg, target, 'clear')}({name})")
+    else:
+        key, last = effect.value
+        move = cg.const(collections.OrderedDict.move_to_end, "move_to_end")
+        cg.lines.append(f"{move}({name}, {cg.ref(key)}, {cg.ref(last)})")
+
+
+def _replay_list(cg: Codegen, effect: Effect) -> None:
+    target = effect.target
+    assert isinstance(target, ListVariable)
+    name = cg.ref(target)
+    if target.touched:
+        items = f"({cg.refs(target._items or [])})"
+        if target.is_deque:
+            cg.lines.append(f"{cg.const(collections.deque.clear, 'deque_clear')}({name})")
+            cg.lines.append(f"{cg.const(collections.deque.extend, 'deque_extend')}({name}, {items})")
+        else:
+            whole = cg.const(slice(None), "whole")
+            cg.lines.append(f"{cg.const(list.__setitem__, 'list_setitem')}({name}, {whole}, {items})")
+    elif target.is_deque:
+        cg.lines.append(
+            f"{cg.const(collections.deque.extend, 'deque_extend')}({name}, ({cg.refs(target.tail)}))"
+        )
+    else:
+        cg.lines.append(f"{cg.const(list.extend, 'list_extend')}({name}, ({cg.refs(target.tail)}))")
+
+
+def _replay_set(cg: Codegen, effect: Effect) -> None:
+    method = set.add if effect.kind == "set_add" else set.discard
+    cg.lines.append(f"{cg.const(method, effect.kind)}({cg.ref(effect.target)}, {cg.ref(effect.key)})")
+
+
+def _replay_cell(cg: Codegen, effect: Effect) -> None:
+    target = effect.target
+    assert isinstance(target, CellVariable)
+    name = cg.ref(target)
+    if target.contents is None:
+        cg.lines.append(f"del {name}.cell_contents")
+    else:
+        cg.lines.append(f"{name}.cell_contents = {cg.ref(target.contents)}")
+
+
+_REPLAY: dict[str, Any] = {
+    "attr": _replay_attr,
+    "dict_set": _replay_dict,
+    "dict_del": _replay_dict,
+    "dict_clear": _replay_dict,
+    "dict_move": _replay_dict,
+    "list": _replay_list,
+    "set_add": _replay_set,
+    "set_discard": _replay_set,
+    "cell": _replay_cell,
+}

@@ -1,0 +1,509 @@
+"""Holds the one orchestrator: a missed site to a cache entry; must not know the frame hook.
+
+decode and translate (``symbolic_convert``) → epilogue (``codegen``) → graph (``graph``, backend) →
+guards → entry. A break while rebuilding, or in a place that cannot be resumed, starts the
+translation again with a break further out; translation is deterministic, so places are counted.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+import types
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from capture import break_reasons as reasons
+from capture import counters, logs
+from capture._native import Break, Continue, Entry, Site
+from capture.cache import FrameFamily, History, history_of
+from capture.codegen import CannotRebuild, Codegen
+from capture.config import settings as config
+from capture.errors import (
+    BackendCompilerFailed,
+    CaptureError,
+    FailOnRecompileLimitHit,
+    GraphBreak,
+    InternalError,
+    RecompileError,
+    SkipFrame,
+    Unsupported,
+)
+from capture.guards.kinds import IsNotSame
+from capture.instructions.decode import decode
+from capture.instructions.versions import NULL_BEFORE_CALLABLE
+from capture.sources import ClosureCellSource, GlobalsSource, LocalSource, Source
+from capture.symbolic_convert import handlers
+from capture.symbolic_convert.frame import Frame
+from capture.symbolic_convert.handlers.exceptions import HandlerMarker
+from capture.symbolic_convert.resume import (
+    Layout,
+    Outcome,
+    Slot,
+    make_await_code,
+    make_break_code,
+    make_resume_code,
+    takes_slot0,
+)
+from capture.symbolic_convert.translator import Restart, Translator
+from capture.variables.base import NULL, LazyVariable, Variable
+from capture.variables.containers import DictVariable, ListVariable, SetVariable
+from capture.variables.functions import CellVariable, FunctionVariable
+from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVariable
+from capture.variables.wrap import name_for
+
+__all__ = ["Converter", "Options"]
+
+_MAX_RESTARTS = 200
+_breaks = logs.artifact("breaks")
+_recompiles = logs.artifact("recompiles")
+_guards = logs.artifact("guards")
+_bytecode = logs.artifact("bytecode")
+_effects = logs.artifact("side_effects")
+
+
+@dataclass
+class Options:
+    """How one compiled function is captured."""
+
+    backend: Callable[..., Any]
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    markers: dict[int, str] = field(default_factory=dict)
+    on_piece: list[Callable[[Any], None]] = field(default_factory=list)
+
+
+class Converter:
+    """Makes entries for the sites of one compiled function."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.pieces = 0
+
+    def convert(self, site: Site, values: list[Any], func: types.FunctionType) -> Entry | None:
+        """Make an entry for a site that missed; None leaves this run to Python."""
+        try:
+            return self._convert(site, values, func)
+        except (Unsupported, BackendCompilerFailed, RecompileError, FailOnRecompileLimitHit):
+            raise
+        except SkipFrame as signal:
+            site.skip = True
+            if _breaks.enabled:
+                _breaks.info("%s is left to Python: %s", func.__qualname__, signal)
+            if self.options.fullgraph:
+                raise Unsupported(f"{func.__qualname__} cannot be captured: {signal}") from None
+            return None
+        except Exception as error:
+            if not config.suppress_errors:
+                raise InternalError(f"capturing {func.__qualname__} failed: {error!r}") from error
+            site.skip = True
+            logs.warning_once(
+                "breaks",
+                ("internal", func.__code__),
+                "internal error while capturing %s; it runs eagerly. Please report this:\n%s",
+                func.__qualname__,
+                "".join(traceback.format_exception(error)),
+            )
+            return None
+
+    def _convert(self, site: Site, values: list[Any], func: types.FunctionType) -> Entry | None:
+        history = history_of(site)
+        started = time.perf_counter()
+        if history.compiles:
+            if not self._may_recompile(site, history, values, func):
+                return None
+        code = func.__code__
+        if site.index == 0 and site.layout is None:
+            counters.record_frame(code)
+        break_at: dict[int, GraphBreak] = {}
+        for _ in range(_MAX_RESTARTS):
+            piece = _Piece(self, site, history, values, func, break_at)
+            try:
+                entry = piece.make()
+            except Restart:
+                continue
+            break
+        else:
+            raise SkipFrame("translation does not settle")
+        counters.record_compile_time(time.perf_counter() - started)
+        return entry
+
+    def _may_recompile(
+        self, site: Site, history: History, values: list[Any], func: types.FunctionType
+    ) -> bool:
+        failures = history.failure(values, func)
+        history.learn(failures)
+        where = f"{func.__code__.co_filename}:{func.__code__.co_firstlineno}"
+        sentence = failures[0][1] if failures else "no entry is left"
+        if failures and failures[0][2]:
+            sentence = f"{sentence} ({failures[0][2]})"
+        if config.error_on_recompile:
+            raise RecompileError(f"{func.__qualname__} would recompile: {sentence}")
+        if len(site.entries) >= config.recompile_limit:
+            site.skip = True
+            if not history.limit_reported:
+                history.limit_reported = True
+                text = (
+                    f"{func.__qualname__} ({where}) reached the recompile limit of "
+                    f"{config.recompile_limit}; what is compiled stays in use, other calls run eagerly. "
+                    f"Last reason: {sentence}. Raise capture.config.recompile_limit, or keep this from changing."
+                )
+                if config.fail_on_recompile_limit_hit or self.options.fullgraph:
+                    raise FailOnRecompileLimitHit(text)
+                logs.warning_once("recompiles", (id(self), func.__code__), "%s", text)
+            return False
+        counters.record_recompile(where, sentence)
+        if _recompiles.enabled:
+            _recompiles.info("%s (%s) recompiles: %s", func.__qualname__, where, sentence)
+        return True
+
+    def make_resume(self, site: Site, func: types.FunctionType) -> types.CodeType:
+        """The code that finishes a frame natively from a resume site."""
+        return make_resume_code(func.__code__, site.index, site.layout)
+
+
+class _Piece:
+    """The making of one entry."""
+
+    def __init__(
+        self,
+        converter: Converter,
+        site: Site,
+        history: History,
+        values: list[Any],
+        func: types.FunctionType,
+        break_at: dict[int, GraphBreak],
+    ) -> None:
+        self.converter = converter
+        self.options = converter.options
+        self.site = site
+        self.history = history
+        self.family: FrameFamily = history.family
+        self.values = values
+        self.func = func
+        self.code = func.__code__
+        self.break_at = break_at
+        self.name = f"{self.code.co_name}_{converter.pieces}"
+        self.tracer = Translator(
+            self.name, func, history.dynamic, break_at, self.options.markers, self.family.run_loops
+        )
+
+    # --- the start ------------------------------------------------------------------------------
+
+    def root_frame(self) -> Frame:
+        """The frame as the site says it stands."""
+        tracer, code = self.tracer, self.code
+        frame = Frame(code, None, tracer.root_globals())
+        layout = self.site.layout
+        if layout is None:
+            count = (
+                code.co_argcount
+                + code.co_kwonlyargcount
+                + bool(code.co_flags & 0x04)
+                + bool(code.co_flags & 0x08)
+            )
+            for i, name in enumerate(code.co_varnames[:count]):
+                frame.locals[name] = LazyVariable(self.values[i], LocalSource(i, name))
+            for i, name in enumerate(code.co_freevars):
+                assert self.func.__closure__ is not None
+                frame.cells[name] = tracer.cell_variable(
+                    self.func.__closure__[i], ClosureCellSource(i, name)
+                )
+            return frame
+        frame.index = self.site.index
+        place = 0
+        for name in (*code.co_cellvars, *code.co_freevars):
+            cell = tracer.cell_variable(self.values[place], LocalSource(place, f"cell of {name}"))
+            frame.cells[name] = cell
+            place += 1
+        if layout.arg0_in_cell:
+            place += 1
+        for name in layout.locals:
+            value = self.values[place]
+            if isinstance(value, types.CellType) and name in frame.decoded.remade_cells:
+                frame.cells[name] = tracer.cell_variable(value, LocalSource(place, name))
+            else:
+                frame.locals[name] = LazyVariable(value, LocalSource(place, name))
+            place += 1
+        depth = 0
+        for slot in layout.stack:
+            if slot is Slot.NULL:
+                frame.stack.append(NULL)
+                continue
+            v: Variable = LazyVariable(self.values[place], LocalSource(place, f"<stack {depth}>"))
+            if isinstance(self.values[place], types.CellType):
+                v = tracer.cell_variable(self.values[place], LocalSource(place, f"<stack {depth}>"))
+            if slot is Slot.PREV_EXC:
+                v = HandlerMarker(v.realize(tracer))
+                frame.handled = [*frame.handled, v.exception]
+            frame.stack.append(v)
+            place += 1
+            depth += 1
+        return frame
+
+    # --- the whole ---------------------------------------------------------------------------------
+
+    def make(self) -> Entry | None:
+        """Translate, rebuild, compile; the entry is added to the site."""
+        tracer = self.tracer
+        tracer.frames.append(self.root_frame())
+        tracer.run()
+        cg = Codegen()
+        try:
+            result = self.finish(cg)
+        except CannotRebuild as signal:
+            self.break_earlier(signal)
+            raise Restart() from None
+        if tracer.signal is not None:
+            self.report_break(tracer.signal)
+        self.guard_aliases()
+        if self.nothing_captured():
+            return None
+        self.converter.pieces += 1
+        return self.make_entry(cg, result)
+
+    def nothing_captured(self) -> bool:
+        """A whole frame without tensor work is left to Python; again and again, for good."""
+        tracer = self.tracer
+        if tracer.graph.num_ops or tracer.signal is not None or self.site.layout is not None:
+            return False
+        if tracer.frames:
+            return False
+        self.history.empty += 1
+        self.history.compiles += 1
+        if self.history.empty >= 2 or not self.site.entries:
+            self.site.skip = True
+        return True
+
+    def break_earlier(self, signal: CannotRebuild) -> None:
+        """Break where the value that cannot be rebuilt was made."""
+        ordinal = signal.variable.created_at
+        if ordinal < 0 or ordinal in self.break_at:
+            raise SkipFrame(f"{signal.reason.id}: {signal.explanation}")
+        self.break_at[ordinal] = GraphBreak(reasons.GENERATOR_ESCAPES, what=signal.variable.describe())
+
+    def report_break(self, signal: GraphBreak) -> None:
+        """Log and count a graph break; under ``fullgraph`` it is an error."""
+        if self.options.fullgraph:
+            raise Unsupported.from_break(signal)
+        counters.record_break(signal.reason, signal.location or "?")
+        if _breaks.enabled:
+            _breaks.info("%s", signal.describe())
+
+    def guard_aliases(self) -> None:
+        """What is written to through one name must not be reached through another one later."""
+        tracer = self.tracer
+        changed = [v for v in tracer.effects.changed_objects() if v.source is not None]
+        if not changed:
+            return
+        others = [
+            v
+            for v in tracer.identity.values()
+            if v.source is not None
+            and isinstance(v, (ListVariable, DictVariable, SetVariable, ObjectVariable, CellVariable))
+            and not isinstance(v, (ClassVariable, ModuleVariable, FunctionVariable))
+        ]
+        for v in changed:
+            for other in others:
+                if other is not v and v.python_type() is other.python_type():
+                    assert v.source is not None and other.source is not None
+                    if _may_alias(v.source, other.source):
+                        tracer.guard(IsNotSame(v.source, other.source))
+
+    # --- the end of the piece -----------------------------------------------------------------------
+
+    def finish(self, cg: Codegen) -> str:
+        """Emit the effects and the result; the expression that the epilogue returns."""
+        tracer = self.tracer
+        if tracer.result is not None:
+            result = cg.ref(tracer.result)
+            for effect in tracer.effects.journal:
+                cg.replay(effect)
+            return result
+        expression = ""
+        for depth in range(len(tracer.frames) - 1, -1, -1):
+            innermost = depth == len(tracer.frames) - 1
+            expression = self.continuation(cg, tracer.frames[depth], innermost, expression)
+        for effect in tracer.effects.journal:
+            cg.replay(effect)
+        return expression
+
+    def continuation(self, cg: Codegen, frame: Frame, innermost: bool, callee: str) -> str:
+        """Emit the ``Continue`` that takes a frame on: its state and where it goes."""
+        code = frame.code
+        layout, items = self.state(cg, frame)
+        cells = []
+        for name in (*code.co_cellvars, *code.co_freevars):
+            cell = frame.cells.get(name)
+            if cell is None:
+                cell = frame.cells[name] = CellVariable()
+            cells.append(cg.ref(cell))
+        discard = False
+        if not innermost:
+            index = frame.index - 1
+            discard = frame.await_discard
+            target = self.await_target(code, index, layout, discard)
+            items.append(callee)
+        elif self.tracer.signal is None:
+            index = frame.index
+            target = self.site_for(code, Outcome(index, layout))
+        else:
+            index = frame.index
+            target = self.break_target(code, index, layout)
+        func = "None" if frame.fn is None else cg.ref(frame.fn)
+        make = cg.const(Continue, "Continue")
+        return cg.temp(
+            f"{make}({cg.const(target, 'target')}, {func}, ({''.join(c + ', ' for c in cells)}), "
+            f"({''.join(i + ', ' for i in items)}))"
+        )
+
+    def state(self, cg: Codegen, frame: Frame) -> tuple[Layout, list[str]]:
+        """A frame's layout and the expressions of its values, cells left out."""
+        code = frame.code
+        items: list[str] = []
+        arg0_in_cell = False
+        arg0 = code.co_varnames[0] if takes_slot0(code) else None
+        if arg0 is not None and arg0 in code.co_cellvars and arg0 in frame.cells:
+            contents = frame.cells[arg0].get(self.tracer)
+            if contents is not None:
+                arg0_in_cell = True
+                items.append(cg.ref(contents))
+        names = []
+        for name in code.co_varnames:
+            v = frame.locals.get(name)
+            if v is not None:
+                names.append(name)
+                items.append(cg.ref(v))
+        slots = []
+        for v in frame.stack:
+            if v is NULL:
+                slots.append(Slot.NULL)
+            elif isinstance(v, HandlerMarker):
+                slots.append(Slot.PREV_EXC)
+                items.append(cg.ref(v.exception))
+            else:
+                slots.append(Slot.VALUE)
+                items.append(cg.ref(v))
+        return Layout(tuple(names), tuple(slots), arg0_in_cell), items
+
+    def site_for(self, code: types.CodeType, outcome: Outcome) -> Site:
+        """The resume site of a place in a frame's code; one per place and layout."""
+        key = (id(code), outcome.index, outcome.layout)
+        found = self.family.sites.get(key)
+        if found is not None and found[0]() is code:
+            return found[1]
+        layout = outcome.layout
+        arg0 = code.co_varnames[0] if takes_slot0(code) else None
+        slot0 = layout.arg0_in_cell or (arg0 is not None and bool(layout.locals) and layout.locals[0] == arg0)
+        site = Site(
+            outcome.index,
+            layout,
+            len(code.co_cellvars) + len(code.co_freevars),
+            slot0,
+            History(self.family),
+        )
+        self.family.sites[key] = (weakref.ref(code), site)
+        return site
+
+    def break_target(self, code: types.CodeType, index: int, layout: Layout) -> Break:
+        """The code that runs one instruction natively, and the sites behind it."""
+        key = (id(code), index, layout)
+        found = self.family.breaks.get(key)
+        if found is not None and found[0]() is code:
+            return found[1]
+        made = make_break_code(code, index, layout)
+        return self.remember_break(key, code, layout, made)
+
+    def await_target(self, code: types.CodeType, index: int, layout: Layout, discard: bool) -> Break:
+        """The code that waits for a callee in the place of its call."""
+        key = (id(code), index, layout, discard)
+        found = self.family.breaks.get(key)
+        if found is not None and found[0]() is code:
+            return found[1]
+        made = make_await_code(code, index, layout, discard)
+        return self.remember_break(key, code, layout, made)
+
+    def remember_break(self, key: Any, code: types.CodeType, layout: Layout, made: Any) -> Break:
+        sites = tuple(self.site_for(code, outcome) for outcome in made.outcomes)
+        arg0 = code.co_varnames[0] if takes_slot0(code) else None
+        has_slot0 = layout.arg0_in_cell or (
+            arg0 is not None and bool(layout.locals) and layout.locals[0] == arg0
+        )
+        target = Break(made.code, sites, takes_slot0(code), has_slot0)
+        self.family.breaks[key] = (weakref.ref(code), target, sites)
+        return target
+
+    # --- the entry ---------------------------------------------------------------------------------------
+
+    def make_entry(self, cg: Codegen, result: str) -> Entry:
+        """Compile the graph and put everything together."""
+        tracer = self.tracer
+        graph = tracer.graph
+        restartable = not (graph.mutates_inputs or graph.uses_rng)
+        fn: Callable[..., Any] | None = None
+        boxed = False
+        keys: list[Any] = []
+        n_outputs = len(cg.outputs)
+        if graph.num_ops or n_outputs:
+            compiled = graph.compile(cg.outputs, self.options.backend)
+            fn, boxed, keys = compiled.fn, compiled.boxed, list(compiled.input_keys)
+            counters.record_graph(self.name, graph.num_ops)
+            if graph.state != graph.initial_state:
+                fn = _restoring_grad_mode(fn)
+        captures: list[Source] = list(keys)
+        places: dict[str, int] = {}
+        for source, name in cg.captures.items():
+            places[name] = len(captures)
+            captures.append(source)
+        arguments = [*places.values(), *(~i for i in range(n_outputs))]
+        epilogue: int | Callable[..., Any]
+        if not cg.lines and (result in places or (result.startswith("o") and result[1:].isdigit())):
+            epilogue = places[result] if result in places else ~int(result[1:])
+            arguments = []
+        else:
+            epilogue, text = cg.finish(result, self.code.co_qualname)
+            if _bytecode.enabled:
+                _bytecode.info("epilogue of %s\n%s", self.name, text)
+            logs.dump("bytecode", f"{self.name}.epilogue.py", text)
+        tree = tracer.guards.compile(captures)
+        if _guards.enabled:
+            _guards.info("%s\n%s", self.name, "\n".join(f"  {g}" for g in tracer.guards))
+        entry = Entry(
+            tree, fn, len(keys), boxed, epilogue, tuple(arguments), restartable, n_outputs, None
+        )
+        self.history.add(entry, tracer.guards)
+        self.site.add_entry(entry)
+        return entry
+
+
+def _may_alias(first: Source, second: Source) -> bool:
+    """False if one source lies within the other: a part is not the whole."""
+    for inner, outer in ((first, second), (second, first)):
+        step: Source | None = inner
+        while step is not None:
+            if step == outer:
+                return False
+            step = step.parent
+    return True
+
+
+def _restoring_grad_mode(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph that switches grad mode leaves it as it was if it raises half way."""
+
+    def run(*args: Any) -> Any:
+        before = torch.is_grad_enabled()
+        try:
+            return fn(*args)
+        except BaseException:
+            torch._C._set_grad_enabled(before)
+            raise
+
+    return run
+
+
+assert handlers and decode and CaptureError and GlobalsSource and NULL_BEFORE_CALLABLE is not None
+assert name_for

@@ -1,0 +1,266 @@
+"""Holds the public decorators and the wrapper objects; the only user of the native hook.
+
+``compile`` makes a region (one compiled function, with its backend) and a callable that enters it.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import sysconfig
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+import torch
+
+from capture import counters
+from capture._native import CompiledFunction, Disabled, Region, skip_code, skip_files, tracing
+from capture.backends.registry import backend_name, lookup_backend
+from capture.convert_frame import Converter, Options
+from capture.errors import UserError
+from capture.variables.torch_calls import SPECIAL_HANDLERS, register_special
+
+__all__ = [
+    "allow_in_graph", "assume_constant_result", "compile", "disable", "graph_break", "is_compiling", "reset",
+]  # fmt: skip
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_BACKEND = "eager"
+_MARKERS: dict[int, str] = {}
+_marked: list[Any] = []
+_configured = False
+
+
+def _configure_hook() -> None:
+    """Say which files hold no code worth capturing: the standard library, torch, this package."""
+    global _configured
+    if _configured:
+        return
+    _configured = True
+    here = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    torch_dir = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+    paths = sysconfig.get_paths()
+    stdlib = {paths["stdlib"] + os.sep, paths["platstdlib"] + os.sep}
+    site = {paths["purelib"] + os.sep, paths["platlib"] + os.sep}
+    skip_files(
+        (here, torch_dir, *stdlib, "<frozen", "<string>"),
+        (
+            *site,
+            os.path.join(here, "demo") + os.sep,
+            os.path.join(torch_dir, "nn", "modules") + os.sep,
+        ),
+    )
+    # Folders lie within each other (torch in site-packages in the standard library's): the longest
+    # prefix decides. What leads to ``forward`` is left to Python: one code serves all modules.
+    module = torch.nn.Module
+    for name in ("_wrapped_call_impl", "_call_impl", "__getattr__", "__setattr__", "__delattr__"):
+        skip_code(getattr(module, name).__code__)
+
+
+class _CompiledModule:
+    """Mixed into the class of a compiled module: calls go through the region.
+
+    The compiled module shares the original's ``__dict__``, so parameters, buffers, submodules,
+    hooks and ``training`` are the same objects under the same names.
+    """
+
+    _capture_call: Any
+    _capture_original: Any
+    _capture_settings: dict[str, Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._capture_call(*args, **kwargs)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _recompile, (self._capture_original, self._capture_settings)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return _recompile(copy.deepcopy(self._capture_original, memo), self._capture_settings)
+
+    def __copy__(self) -> Any:
+        return _recompile(copy.copy(self._capture_original), self._capture_settings)
+
+
+def _recompile(module: torch.nn.Module, settings: dict[str, Any]) -> Any:
+    return compile(module, **settings)
+
+
+def _compile_module(module: torch.nn.Module, region: Region, settings: dict[str, Any]) -> torch.nn.Module:
+    """A module of a subclass of the original's class that shares its state."""
+    cls = type(module)
+    if isinstance(module, _CompiledModule):
+        module = module._capture_original
+        cls = type(module)
+    call = CompiledFunction(module, region)
+    namespace = {
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
+        "_capture_call": staticmethod(call),
+        "_capture_original": module,
+        "_capture_settings": settings,
+        "_orig_mod": module,
+    }
+    made = types.new_class(cls.__name__, (_CompiledModule, cls), {}, lambda ns: ns.update(namespace))
+    compiled = made.__new__(made)
+    object.__setattr__(compiled, "__dict__", module.__dict__)
+    return compiled  # type: ignore[no-any-return]
+
+
+@overload
+def compile(model: F, **settings: Any) -> F: ...
+@overload
+def compile(model: None = None, **settings: Any) -> Callable[[F], F]: ...
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = DEFAULT_BACKEND,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """Capture the tensor work of a function, method, module or training loop in graphs.
+
+    Works as a decorator with or without arguments. Nothing is compiled before the first call.
+
+    Args:
+        model: a function, bound method, ``nn.Module`` or other callable; None gives a decorator.
+        fullgraph: raise ``Unsupported`` instead of breaking the graph.
+        dynamic: accepted as in ``torch.compile``; sizes are specialised for now.
+        backend: a registered name or a callable ``(GraphModule, example_inputs) -> callable``.
+        mode: for backends that have modes.
+        options: passed on to the backend as a keyword argument.
+        disable: return ``model`` unchanged.
+
+    Raises:
+        UserError: for an unknown backend or something that cannot be called.
+    """
+    settings: dict[str, Any] = {
+        "fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode,
+        "options": options, "disable": disable,
+    }  # fmt: skip
+    if model is None:
+        return functools.partial(compile, **settings)
+    if not callable(model):
+        raise UserError(
+            f"capture.compile takes a function, method, module or other callable, not {type(model).__name__}"
+        )
+    if mode is not None and options is not None:
+        raise UserError("give either mode or options, not both")
+    if disable:
+        return model
+    compiler: Any = lookup_backend(backend)
+    if options:
+        compiler = functools.partial(compiler, options=options)
+    _configure_hook()
+    converter = Converter(
+        Options(backend=compiler, fullgraph=fullgraph, dynamic=dynamic, markers=_MARKERS)
+    )
+    region = Region(converter.convert, converter.make_resume, name=backend_name(backend))
+    _regions.append(region)
+    if isinstance(model, torch.nn.Module):
+        return _compile_module(model, region, settings)
+    if isinstance(model, type):
+        raise UserError("capture.compile takes an instance of a class, or one of its methods")
+    compiled = CompiledFunction(model, region)
+    functools.update_wrapper(compiled, model)
+    return compiled
+
+
+class _Regions:
+    """The live regions, weakly."""
+
+    def __init__(self) -> None:
+        import weakref
+
+        self._refs: list[Any] = []
+        self._weak = weakref.ref
+
+    def append(self, region: Region) -> None:
+        try:
+            self._refs.append(self._weak(region))
+        except TypeError:
+            self._refs.append(lambda r=region: r)
+        if len(self._refs) > 64 and len(self._refs) & (len(self._refs) - 1) == 0:
+            self._refs = [r for r in self._refs if r() is not None]
+
+    def live(self) -> list[Region]:
+        return [r for r in (ref() for ref in self._refs) if r is not None]
+
+
+_regions = _Regions()
+
+
+def reset() -> None:
+    """Forget everything compiled, so that the next call captures anew; counters start at zero."""
+    for region in _regions.live():
+        for _, site in region.sites():
+            site.clear()
+            site.data = None
+    counters.reset()
+
+
+def _mark(fn: Any, marker: str) -> None:
+    target = getattr(fn, "__func__", fn)
+    _MARKERS[id(target)] = marker
+    _marked.append(target)
+
+
+def disable(fn: F | None = None, *, recursive: bool = True) -> Any:
+    """Never capture a function (as a decorator, or around a callable); it runs as plain Python.
+
+    Args:
+        fn: the function.
+        recursive: also leave what it calls alone; False captures its callees.
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive)
+    if not callable(fn):
+        raise UserError(f"capture.disable takes a callable, not {type(fn).__name__}")
+    if not recursive:
+        code = getattr(fn, "__code__", None)
+        if code is not None:
+            skip_code(code)
+        _mark(fn, "disable")
+        return fn
+    if isinstance(fn, torch.nn.Module):
+        fn.forward = Disabled(fn.forward)
+        return fn
+    wrapped = Disabled(fn)
+    functools.update_wrapper(wrapped, fn)
+    return wrapped
+
+
+def graph_break(msg: str = "") -> None:
+    """End the current graph here; does nothing outside of captured code."""
+
+
+def is_compiling() -> bool:
+    """True in code that is being captured (the branch is folded), False in plain Python."""
+    return tracing()
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Put calls of a function into the graph as they are, without looking inside."""
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(f) for f in fn]
+    if not callable(fn):
+        raise UserError(f"capture.allow_in_graph takes a callable, not {type(fn).__name__}")
+    _mark(fn, "graph")
+    return fn
+
+
+def assume_constant_result(fn: F) -> F:
+    """Take a function's result at capture time for the result of every later call."""
+    _mark(fn, "constant")
+    return fn
+
+
+register_special(graph_break, SPECIAL_HANDLERS["break"])
+register_special(is_compiling, SPECIAL_HANDLERS["true"])
+assert warnings

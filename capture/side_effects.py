@@ -1,0 +1,120 @@
+"""Holds the journal of side effects on objects that existed before; emits nothing itself.
+
+Writes to objects made during capture need no entry: the objects are rebuilt in their last state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from capture.variables.base import MISSING, Variable
+from capture.variables.containers import DictVariable, ListVariable, SetVariable
+from capture.variables.functions import CellVariable
+from capture.variables.objects import ObjectVariable
+
+if TYPE_CHECKING:
+    from capture.variables.base import Tracer
+
+__all__ = ["Effect", "SideEffects"]
+
+
+@dataclass(slots=True)
+class Effect:
+    """One write, to be replayed in order. ``kind`` says which; see ``codegen``."""
+
+    kind: str
+    target: Variable
+    key: Any = None
+    value: Any = None
+
+
+class SideEffects:
+    """The journal of one piece."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+        self.journal: list[Effect] = []
+        self._last: dict[tuple[int, object], Effect] = {}
+
+    def _is_new(self, target: Variable) -> bool:
+        return target.source is None and not (
+            isinstance(target, ObjectVariable) and target.value is not MISSING
+        )
+
+    def _record(self, kind: str, target: Variable, key: Any = None, value: Any = None) -> None:
+        self.tracer.mutations += 1
+        if not self._is_new(target):
+            self.journal.append(Effect(kind, target, key, value))
+
+    def set_attr(self, target: Variable, name: str, value: Any) -> None:
+        """Set (or delete, with ``DELETED``) an attribute and note it in the variable."""
+        assert isinstance(target, ObjectVariable)
+        if target.attrs is None:
+            target.attrs = {}
+        if self._is_new(target) and not isinstance(value, Variable):
+            target.attrs.pop(name, None)
+        else:
+            target.attrs[name] = value
+        self.tracer.mutations += 1
+        if self._is_new(target):
+            return
+        place = (id(target), name)
+        last = self._last.get(place)
+        if last is not None and isinstance(last.value, Variable) and isinstance(value, Variable):
+            last.value = value  # the attribute keeps its place in the dict's order
+            return
+        effect = self._last[place] = Effect("attr", target, name, value)
+        self.journal.append(effect)
+
+    def dict_op(self, target: Variable, op: str, key: Any, value: Any = None) -> None:
+        """``set``, ``del``, ``clear`` or ``move`` on a dict."""
+        self.tracer.mutations += 1
+        if self._is_new(target):
+            return
+        place = (id(target), ("key", key))
+        if op == "set":
+            last = self._last.get(place)
+            if last is not None and last.kind == "dict_set":
+                last.value = (last.value[0], value[1])
+                return
+        elif op in ("clear", "move"):
+            self._last = {k: v for k, v in self._last.items() if k[0] != id(target)}
+        effect = Effect(f"dict_{op}", target, key, value)
+        if op in ("set", "del"):
+            self._last[place] = effect
+        self.journal.append(effect)
+
+    def list_changed(self, target: Variable) -> None:
+        """The list is written back (or appended to) in its last state."""
+        self.tracer.mutations += 1
+        if self._is_new(target):
+            return
+        place = (id(target), "list")
+        if place not in self._last:
+            effect = self._last[place] = Effect("list", target)
+            self.journal.append(effect)
+
+    def set_op(self, target: Variable, op: str, item: Any = None) -> None:
+        """``add`` or ``discard`` on a set."""
+        self._record(f"set_{op}", target, item)
+
+    def cell_set(self, target: Variable) -> None:
+        """A closure cell is written back in its last state."""
+        self.tracer.mutations += 1
+        if target.source is None:
+            return
+        place = (id(target), "cell")
+        if place not in self._last:
+            effect = self._last[place] = Effect("cell", target)
+            self.journal.append(effect)
+
+    def changed_objects(self) -> list[Variable]:
+        """The objects written to, each once."""
+        seen: dict[int, Variable] = {}
+        for effect in self.journal:
+            seen.setdefault(id(effect.target), effect.target)
+        return list(seen.values())
+
+
+assert CellVariable and DictVariable and ListVariable and SetVariable

@@ -1,0 +1,1 @@
+"""Holds the symbolic interpreter: bytecode in, guards, graph and epilogue out."""

@@ -1,0 +1,17 @@
+"""Holds the instruction handlers, one module per family; importing it fills the registry."""
+
+from capture.symbolic_convert.handlers import (
+    calls,
+    containers,
+    context,
+    exceptions,
+    generators,
+    jumps,
+    loads,
+    operators,
+    stores,
+)
+
+__all__ = [
+    "calls", "containers", "context", "exceptions", "generators", "jumps", "loads", "operators", "stores",
+]  # fmt: skip

@@ -1,0 +1,99 @@
+"""Holds the handlers of raising and handling exceptions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from capture import break_reasons as reasons
+from capture.instructions.ops import Op
+from capture.symbolic_convert.registry import raw
+from capture.variables import builtins
+from capture.variables.base import ObservedException, Variable, unsupported
+from capture.variables.constant import ConstantVariable, boolean
+from capture.variables.objects import ClassVariable, ExceptionVariable, ObjectVariable
+
+if TYPE_CHECKING:
+    from capture.instructions.instruction import Instruction
+    from capture.symbolic_convert.frame import Frame
+    from capture.symbolic_convert.translator import Translator
+
+
+class HandlerMarker(Variable):
+    """The slot below an exception being handled: CPython keeps the previous one there."""
+
+    __slots__ = ("exception",)
+
+    def __init__(self, exception: Variable) -> None:
+        super().__init__(None)
+        self.exception = exception
+
+    def python_type(self) -> type:
+        return type(None)
+
+
+def is_exception(v: Variable) -> bool:
+    """True for exception instances."""
+    return issubclass(v.python_type(), BaseException)
+
+
+@raw(Op.RAISE_VARARGS)
+def raise_varargs(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    cause = frame.stack.pop().realize(tracer) if inst.arg == 2 else None
+    if inst.arg == 0:
+        for holder in reversed(tracer.frames):
+            if holder.handled:
+                raise ObservedException(holder.handled[-1])
+        unsupported(reasons.UNCAUGHT_EXCEPTION, "The exception being handled outside")
+    exception = as_exception(tracer, frame.stack.pop().realize(tracer))
+    if cause is not None:
+        if isinstance(cause, ClassVariable):
+            cause = tracer.call(cause, [], {}).realize(tracer)
+        if not isinstance(exception, ExceptionVariable):
+            unsupported(reasons.SIDE_EFFECT, "raise ... from on an exception from outside")
+        exception.cause = cause
+        exception.suppress_context = True
+    tracer.set_context(exception)
+    raise ObservedException(exception)
+
+
+def as_exception(tracer: Translator, v: Variable) -> Variable:
+    """An exception instance from what was raised."""
+    if isinstance(v, ClassVariable) and issubclass(v.value, BaseException):
+        return tracer.call(v, [], {}).realize(tracer)
+    if isinstance(v, ObjectVariable) and is_exception(v):
+        return v
+    tracer.raise_error(TypeError, "exceptions must derive from BaseException")
+
+
+@raw(Op.RERAISE)
+def reraise(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    raise ObservedException(frame.stack.pop().realize(tracer))
+
+
+@raw(Op.PUSH_EXC_INFO)
+def push_exc_info(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    exception = frame.stack.pop().realize(tracer)
+    frame.stack.append(HandlerMarker(exception))
+    frame.stack.append(exception)
+    frame.handled = [*frame.handled, exception]
+
+
+@raw(Op.POP_EXCEPT)
+def pop_except(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    frame.stack.pop()
+    frame.handled = frame.handled[:-1]
+
+
+@raw(Op.CHECK_EXC_MATCH)
+def check_exc_match(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    wanted = builtins.class_list(tracer, frame.stack.pop())
+    cls = frame.stack[-1].realize(tracer).python_type()
+    for kind in wanted:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            tracer.raise_error(
+                TypeError, "catching classes that do not inherit from BaseException is not allowed"
+            )
+    frame.stack.append(boolean(any(kind in cls.__mro__ for kind in wanted)))
+
+
+assert ConstantVariable

@@ -1,0 +1,116 @@
+"""Holds the handlers of jumps and loops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from capture import break_reasons as reasons
+from capture.config import settings as config
+from capture.errors import GraphBreak
+from capture.instructions.ops import Op
+from capture.symbolic_convert.registry import handles, raw
+from capture.symbolic_convert.translator import LoopEdge, Restart
+from capture.variables import iteration, operators
+from capture.variables.base import Variable
+from capture.variables.constant import ConstantVariable
+
+if TYPE_CHECKING:
+    from capture.instructions.instruction import Instruction
+    from capture.symbolic_convert.frame import Frame
+    from capture.symbolic_convert.translator import Translator
+
+
+def jump_to(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Jump; a backward jump counts an iteration and may turn the loop into one run as a body."""
+    target = inst.target
+    if target <= inst.index:
+        place = (id(frame.code), target)
+        is_for = frame.instructions[target].op is Op.FOR_ITER
+        if place in tracer.run_loops:
+            if not is_for and not tracer.depth_nested():
+                frame.index = target
+                raise LoopEdge()
+        else:
+            counts = frame.iterations
+            if counts is None:
+                counts = frame.iterations = {}
+            entry = counts.get(target)
+            if entry is None:
+                entry = counts[target] = (0, tracer.graph.num_ops, tracer.ordinal)
+            number = entry[0] + 1
+            counts[target] = (number, entry[1], entry[2])
+            if number >= config.unroll_limit and (
+                tracer.graph.num_ops - entry[1] > config.unroll_node_limit
+                or tracer.ordinal - entry[2] > config.unroll_instruction_limit
+            ):
+                tracer.run_loops.add(place)
+                raise Restart()
+    frame.index = target
+
+
+@raw(Op.JUMP)
+def jump(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    jump_to(tracer, frame, inst)
+
+
+@raw(Op.POP_JUMP_IF_TRUE)
+def pop_jump_if_true(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    if operators.truth(tracer, frame.stack.pop()):
+        jump_to(tracer, frame, inst)
+
+
+@raw(Op.POP_JUMP_IF_FALSE)
+def pop_jump_if_false(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    if not operators.truth(tracer, frame.stack.pop()):
+        jump_to(tracer, frame, inst)
+
+
+def _is_none(tracer: Translator, v: Variable) -> bool:
+    v = v.realize(tracer)
+    return isinstance(v, ConstantVariable) and v.value is None
+
+
+@raw(Op.POP_JUMP_IF_NONE)
+def pop_jump_if_none(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    if _is_none(tracer, frame.stack.pop()):
+        jump_to(tracer, frame, inst)
+
+
+@raw(Op.POP_JUMP_IF_NOT_NONE)
+def pop_jump_if_not_none(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    if not _is_none(tracer, frame.stack.pop()):
+        jump_to(tracer, frame, inst)
+
+
+@handles(Op.GET_ITER, "iterable -- iterator")
+def get_iter(tracer: Translator, inst: Instruction, iterable: Variable) -> Variable:
+    return iteration.get_iter(tracer, iterable)
+
+
+@raw(Op.FOR_ITER)
+def for_iter(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    if (id(frame.code), inst.index) in tracer.run_loops:
+        raise GraphBreak(reasons.LOOP_NOT_UNROLLED, what=f"more than {config.unroll_limit}")
+    iterator = frame.stack[-1].realize(tracer)
+    item = iteration.next_item(tracer, iterator)
+    if item is None:
+        frame.stack.pop()
+        frame.index = inst.target
+    else:
+        frame.stack.append(item)
+
+
+@raw(Op.RETURN_VALUE)
+def return_value(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    value = frame.stack.pop()
+    tracer.frames.pop()
+    if frame.generator is not None:
+        frame.generator.state = "finished"
+        frame.result = value
+    elif frame.nested:
+        frame.result = frame.override if frame.override is not None else value
+    elif tracer.frames:
+        if frame.override is None:
+            tracer.frames[-1].stack.append(value)
+    else:
+        tracer.result = value

@@ -1,0 +1,197 @@
+"""Holds the handlers that load and store names: locals, cells, globals, constants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from capture import break_reasons as reasons
+from capture.instructions.ops import Op
+from capture.symbolic_convert.registry import raw
+from capture.variables.base import MISSING, NULL, LazyVariable, Variable, unsupported
+from capture.variables.constant import ConstantVariable
+from capture.variables.containers import SetVariable, TupleVariable
+from capture.variables.functions import CellVariable
+
+if TYPE_CHECKING:
+    from capture.instructions.instruction import Instruction
+    from capture.symbolic_convert.frame import Frame
+    from capture.symbolic_convert.translator import Translator
+
+
+def constant(tracer: Translator, value: Any) -> Variable:
+    """The variable of a constant of the code."""
+    kind = type(value)
+    if kind is tuple:
+        return TupleVariable([constant(tracer, v) for v in value])
+    if kind is frozenset:
+        return SetVariable({v: ConstantVariable(v) for v in value}, frozenset)
+    if isinstance(value, type):
+        return tracer.wrap_static(value, None)
+    return ConstantVariable(value)
+
+
+@raw(Op.LOAD_CONST)
+def load_const(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    frame.stack.append(constant(tracer, inst.arg))
+
+
+@raw(Op.LOAD_FAST)
+def load_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    value = frame.locals.get(name)
+    if value is None:
+        tracer.raise_error(
+            UnboundLocalError,
+            f"cannot access local variable {name!r} where it is not associated with a value",
+        )
+    frame.stack.append(value)
+
+
+@raw(Op.LOAD_FAST_AND_CLEAR)
+def load_fast_and_clear(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    frame.stack.append(frame.locals.pop(name, NULL))
+
+
+@raw(Op.STORE_FAST)
+def store_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    value = frame.stack.pop()
+    name: Any = inst.arg
+    if value is NULL:
+        frame.locals.pop(name, None)
+    else:
+        frame.locals[name] = value
+
+
+@raw(Op.DELETE_FAST)
+def delete_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    if frame.locals.pop(name, None) is None:
+        tracer.raise_error(
+            UnboundLocalError,
+            f"cannot access local variable {name!r} where it is not associated with a value",
+        )
+
+
+@raw(Op.MAKE_CELL)
+def make_cell(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    cell = CellVariable()
+    cell.contents = frame.locals.pop(name, None)
+    frame.cells[name] = cell
+
+
+@raw(Op.LOAD_CLOSURE)
+def load_closure(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    frame.stack.append(frame.cells[name])
+
+
+@raw(Op.LOAD_CELL_AND_CLEAR)
+def load_cell_and_clear(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    frame.stack.append(frame.cells.pop(name, NULL))
+
+
+@raw(Op.STORE_CELL)
+def store_cell(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    value = frame.stack.pop()
+    if value is NULL:
+        frame.cells.pop(name, None)
+    else:
+        assert isinstance(value, CellVariable)
+        frame.cells[name] = value
+
+
+@raw(Op.LOAD_DEREF)
+def load_deref(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    value = frame.cells[name].get(tracer)
+    if value is None:
+        if name in frame.code.co_freevars:
+            tracer.raise_error(
+                NameError,
+                f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope",
+            )
+        tracer.raise_error(
+            UnboundLocalError,
+            f"cannot access local variable {name!r} where it is not associated with a value",
+        )
+    frame.stack.append(value)
+
+
+@raw(Op.STORE_DEREF)
+def store_deref(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    frame.cells[name].set(tracer, frame.stack.pop())
+
+
+@raw(Op.DELETE_DEREF)
+def delete_deref(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    frame.cells[name].set(tracer, None)
+
+
+@raw(Op.LOAD_GLOBAL)
+def load_global(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    frame.stack.append(tracer.load_global(frame, name))
+
+
+@raw(Op.STORE_GLOBAL)
+def store_global(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    frame.globals.set(tracer, ConstantVariable(name), frame.stack.pop())
+
+
+@raw(Op.DELETE_GLOBAL)
+def delete_global(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    if not frame.globals.delete(tracer, ConstantVariable(name)):
+        tracer.raise_error(NameError, f"name {name!r} is not defined")
+
+
+@raw(Op.LOAD_BUILD_CLASS)
+def load_build_class(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    import builtins
+
+    frame.stack.append(tracer.wrap_static(builtins.__build_class__, None))
+
+
+@raw(Op.PUSH_NULL)
+def push_null(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    frame.stack.append(NULL)
+
+
+@raw(Op.POP_TOP)
+def pop_top(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    frame.stack.pop()
+
+
+@raw(Op.COPY)
+def copy(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    place: Any = inst.arg
+    frame.stack.append(frame.stack[-place])
+
+
+@raw(Op.SWAP)
+def swap(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    place: Any = inst.arg
+    stack = frame.stack
+    stack[-1], stack[-place] = stack[-place], stack[-1]
+
+
+@raw(Op.IMPORT_NAME)
+def import_name(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    unsupported(reasons.IMPORT, inst.arg)
+
+
+@raw(Op.IMPORT_FROM)
+def import_from(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    module = frame.stack[-1].realize(tracer)
+    frame.stack.append(tracer.getattr(module, name))
+
+
+assert LazyVariable and MISSING

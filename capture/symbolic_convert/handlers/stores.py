@@ -1,0 +1,81 @@
+"""Holds the handlers of attributes and items."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from capture.instructions.ops import Op
+from capture.instructions.versions import NULL_BEFORE_CALLABLE
+from capture.symbolic_convert.registry import handles, raw
+from capture.variables import attributes, operators
+from capture.variables.base import NULL, Variable
+from capture.variables.objects import SuperVariable
+
+if TYPE_CHECKING:
+    from capture.instructions.instruction import Instruction
+    from capture.symbolic_convert.frame import Frame
+    from capture.symbolic_convert.translator import Translator
+
+
+@handles(Op.LOAD_ATTR, "obj -- attr")
+def load_attr(tracer: Translator, inst: Instruction, obj: Variable) -> Variable:
+    name: Any = inst.arg
+    return attributes.load_attr(tracer, obj, name)
+
+
+def push_callable(frame: Frame, fn: Variable) -> None:
+    """Push the two slots that a CALL wants, for a callable that is bound already."""
+    if NULL_BEFORE_CALLABLE:
+        frame.stack.append(NULL)
+        frame.stack.append(fn)
+    else:
+        frame.stack.append(fn)
+        frame.stack.append(NULL)
+
+
+@raw(Op.LOAD_METHOD)
+def load_method(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    obj = frame.stack.pop().realize(tracer)
+    push_callable(frame, attributes.load_attr(tracer, obj, name))
+
+
+@raw(Op.SUPER_ATTR)
+def super_attr(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name, is_method, _ = inst.arg  # type: ignore[misc]
+    fn, cls, instance = (v.realize(tracer) for v in frame.stack[-3:])
+    del frame.stack[-3:]
+    if getattr(fn, "value", None) is super:
+        found = attributes.super_getattr(tracer, SuperVariable(cls, instance), name)
+    else:
+        found = attributes.load_attr(tracer, tracer.call(fn, [cls, instance], {}), name)
+    if is_method:
+        push_callable(frame, found)
+    else:
+        frame.stack.append(found)
+
+
+@raw(Op.STORE_ATTR)
+def store_attr(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    name: Any = inst.arg
+    value, obj = frame.stack[-2:]
+    del frame.stack[-2:]
+    attributes.store_attr(tracer, obj.realize(tracer), name, value)
+
+
+@handles(Op.DELETE_ATTR, "obj --")
+def delete_attr(tracer: Translator, inst: Instruction, obj: Variable) -> None:
+    name: Any = inst.arg
+    attributes.delete_attr(tracer, obj, name)
+
+
+@raw(Op.STORE_SUBSCR)
+def store_subscr(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    value, obj, key = frame.stack[-3:]
+    del frame.stack[-3:]
+    operators.setitem(tracer, obj, key, value)
+
+
+@handles(Op.DELETE_SUBSCR, "obj key --")
+def delete_subscr(tracer: Translator, inst: Instruction, obj: Variable, key: Variable) -> None:
+    operators.delitem(tracer, obj, key)

@@ -1,0 +1,736 @@
+"""Holds the interpreter proper: the loop over instructions, frames, exceptions, restarts.
+
+Must not know code generation, the cache or the frame hook. A *piece* is translated from a site to a
+return or a graph break; calls of Python functions push a frame, so depth costs no native stack.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+
+from capture import break_reasons as reasons
+from capture.config import settings as config
+from capture.errors import GraphBreak, Signal, SkipFrame
+from capture.graph.output_graph import OutputGraph
+from capture.graph.propagate import OperatorError
+from capture.graph.tensor_meta import CannotPropagate
+from capture.graph.values import ScalarValue, StateToken, TensorValue
+from capture.guards.guard_set import GuardSet
+from capture.guards.kinds import BoundCell, Equals, IdIs, TypeAttrAbsent, UnboundCell
+from capture.guards.torch_kinds import StateIs, read_state
+from capture.side_effects import SideEffects
+from capture.sources import (
+    AttrSource,
+    BuiltinsSource,
+    DictItemSource,
+    FunctionGlobalsSource,
+    GlobalsSource,
+    MroItemSource,
+    Source,
+    TypeAttrSource,
+    TypeSource,
+)
+from capture.symbolic_convert.frame import Frame
+from capture.symbolic_convert.registry import HANDLERS
+from capture.variables import (
+    attributes,
+    calls,
+    iteration,
+    operators,
+)
+from capture.variables.base import (
+    MISSING,
+    LazyVariable,
+    ObservedException,
+    Variable,
+    unsupported,
+)
+from capture.variables.calls import FrameRequest
+from capture.variables.constant import NONE, ConstantVariable, ScalarVariable
+from capture.variables.containers import (
+    DictVariable,
+    ListVariable,
+    RangeVariable,
+    SetVariable,
+    SliceVariable,
+    TupleVariable,
+)
+from capture.variables.functions import (
+    BuiltinVariable,
+    CellVariable,
+    FunctionVariable,
+    GeneratorVariable,
+)
+from capture.variables.objects import ClassVariable, ExceptionVariable, ObjectVariable
+from capture.variables.tensor import TensorVariable
+from capture.variables.wrap import wrap, wrap_static
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from capture.guards.guard import Guard
+
+_MODULE_CALL_IMPL = torch.nn.Module._call_impl
+
+
+class Restart(Signal):
+    """The piece is translated again, with a break where the trouble came from."""
+
+
+class LoopEdge(Signal):
+    """The piece ends at a loop's back edge: the loop is run as a body by the driver."""
+
+
+class Finished(Signal):
+    """The piece ends here; ``signal`` is the break that ended it, None for a return."""
+
+    def __init__(self, signal: GraphBreak | None) -> None:
+        super().__init__()
+        self.signal = signal
+
+
+class Translator:
+    """Executes one piece symbolically; afterwards ``frames`` or ``result`` say where it stands."""
+
+    def __init__(
+        self,
+        name: str,
+        func: types.FunctionType,
+        dynamic_sources: set[Source],
+        break_at: dict[int, GraphBreak],
+        markers: dict[int, str],
+        run_loops: set[tuple[int, int]],
+    ) -> None:
+        self.func = func
+        self.graph = OutputGraph(name)
+        self.guards = GuardSet()
+        self.effects = SideEffects(self)
+        self.mutations = 0
+        self.ordinal = 0
+        self.frames: list[Frame] = []
+        self.depth = 0
+        self.break_at = break_at
+        self.dynamic_sources = dynamic_sources
+        self.identity: dict[int, Variable] = {}
+        self.keep_alive: list[object] = []
+        self.tensors: dict[int, Variable] = {}
+        self.real_tensors: dict[Source, torch.Tensor] = {}
+        self.scalars: dict[Source, ScalarVariable] = {}
+        self.class_sources: dict[type, Source] = {}
+        self.by_identity: set[Source] = set()
+        self.markers = markers
+        self.run_loops = run_loops
+        self.result: Variable | None = None
+        self.signal: GraphBreak | None = None
+        self.truth = lambda v: operators.truth(self, v)
+        self._builtins: DictVariable | None = None
+        self.guards.add(StateIs(read_state()))
+        self.max_depth = max(sys.getrecursionlimit() - 100, 50)
+
+    # --- what variables see ------------------------------------------------------------------------
+
+    def wrap(self, value: object, source: Source) -> Variable:
+        return wrap(self, value, source)
+
+    def wrap_static(self, value: object, source: Source | None) -> Variable:
+        return wrap_static(self, value, source)
+
+    def guard(self, guard: Guard) -> None:
+        frame = self.frames[-1] if self.frames else None
+        if guard not in self.guards:
+            self.guards.add(guard, frame.location if frame is not None else None)
+
+    def retract(self, guard: Guard) -> None:
+        """Take back a guard whose ground was just changed by capture itself (lazy modules)."""
+        self.guards.discard(guard)
+
+    def guard_cell(self, cell: CellVariable) -> None:
+        assert cell.source is not None and cell.cell is not None
+        try:
+            cell.cell.cell_contents  # noqa: B018
+        except ValueError:
+            self.guard(UnboundCell(cell.source))
+        else:
+            self.guard(BoundCell(cell.source))
+
+    def guard_class_lacks(self, source: Source, name: str) -> None:
+        """Guard that a class in the middle of an MRO has no attribute of its own."""
+
+    def cell_variable(self, cell: types.CellType, source: Source) -> CellVariable:
+        """The variable of a real cell; one per cell."""
+        known = self.identity.get(id(cell))
+        if known is None:
+            known = self.identity[id(cell)] = CellVariable(cell, source)
+            self.keep_alive.append(cell)
+        elif known.source != source:
+            from capture.guards.kinds import IsSame
+
+            assert known.source is not None
+            self.guard(IsSame(source, known.source))
+        assert isinstance(known, CellVariable)
+        return known
+
+    def class_source(self, cls: type, source: Source | None, cls_var: Variable | None) -> Source | None:
+        """Where a class can be reached: guards on its attributes are the same for all instances."""
+        found = self.class_sources.get(cls)
+        if found is not None:
+            return found
+        if source is not None:
+            found = TypeSource(source)
+        elif cls_var is not None and cls_var.source is not None:
+            found = cls_var.source
+        else:
+            for known, where in list(self.class_sources.items()):
+                if cls in known.__mro__:
+                    found = MroItemSource(where, known.__mro__.index(cls))
+                    break
+        if found is not None:
+            self.class_sources[cls] = found
+        return found
+
+    def class_variable(self, cls: type, source: Source | None) -> ClassVariable:
+        """The variable of a class that an object's type or an MRO led to."""
+        known = self.identity.get(id(cls))
+        if known is None:
+            where = self.class_source(cls, source, None)
+            known = self.identity[id(cls)] = ClassVariable(cls, where)
+            self.keep_alive.append(cls)
+        assert isinstance(known, ClassVariable)
+        return known
+
+    def torch_module_global(self, name: str) -> Variable | None:
+        """A global of ``torch.nn.modules.module``, reached through ``nn.Module._call_impl``."""
+        holder = self.class_variable(torch.nn.Module, None)
+        where = self.class_source(torch.nn.Module, None, holder)
+        if where is None:
+            return None
+        fn = self.wrap(_MODULE_CALL_IMPL, TypeAttrSource(where, "_call_impl"))
+        assert isinstance(fn, FunctionVariable)
+        found = fn.globals.get_hashed(self, name)
+        return None if found is None else found.realize(self)
+
+    def is_dynamic(self, source: Source, value: object) -> bool:
+        return source in self.dynamic_sources
+
+    def real_value(self, v: TensorVariable) -> Any:
+        """The real tensor behind an input."""
+        return MISSING if v.source is None else self.real_tensors.get(v.source, MISSING)
+
+    def tensor_grad(self, obj: TensorVariable) -> Variable:
+        """``parameter.grad`` of an input: None or another input."""
+        real = self.real_value(obj)
+        if real is MISSING or obj.source is None:
+            unsupported(reasons.UNKNOWN_ATTRIBUTE, "Tensor.grad")
+        return self.wrap(real.grad, AttrSource(obj.source, "grad"))
+
+    def as_python(self, v: Variable) -> Any:
+        """The real value of a variable that is made of constants only, else MISSING."""
+        v = v.realize(self)
+        if isinstance(v, ConstantVariable):
+            return v.value
+        if isinstance(v, ScalarVariable):
+            return v.specialize(self).value
+        if isinstance(v, BuiltinVariable):
+            return v.value
+        if isinstance(v, (TupleVariable, ListVariable)):
+            if v.cls not in (tuple, list, torch.Size) and not hasattr(v.cls, "_fields"):
+                return MISSING
+            items = [self.as_python(i) for i in v.items(self)]
+            if any(i is MISSING for i in items):
+                return MISSING
+            if hasattr(v.cls, "_fields"):
+                return tuple.__new__(v.cls, items)
+            return v.cls(items)
+        if isinstance(v, DictVariable) and v.cls is dict:
+            result = {}
+            for key, value in v.load(self).values():
+                known = self.as_python(key), self.as_python(value)
+                if MISSING in (known[0], known[1]) if not _has_eq(known) else False:
+                    return MISSING
+                if known[0] is MISSING or known[1] is MISSING:
+                    return MISSING
+                result[known[0]] = known[1]
+            return result
+        if isinstance(v, SetVariable) and v.cls in (set, frozenset):
+            members = [self.as_python(i) for i in v.entries(self).values()]
+            return MISSING if any(m is MISSING for m in members) else v.cls(members)
+        if isinstance(v, RangeVariable):
+            return v.value
+        if isinstance(v, SliceVariable):
+            parts = [self.as_python(p) for p in v.parts]
+            return MISSING if any(p is MISSING for p in parts) else slice(*parts)
+        if isinstance(v, ClassVariable):
+            return v.value
+        import enum
+
+        if isinstance(v, ObjectVariable) and isinstance(v.value, enum.Enum):
+            return v.value
+        return MISSING
+
+    def hashed(self, v: Variable) -> Any:
+        return operators.hash_key(self, v)
+
+    hash_key = hashed
+
+    def equal(self, left: Variable, right: Variable) -> bool:
+        return operators.equal(self, left, right)
+
+    def getattr(self, obj: Variable, name: str) -> Variable:
+        return attributes.load_attr(self, obj, name)
+
+    def iterate(self, obj: Variable) -> list[Variable]:
+        return iteration.iterate(self, obj)
+
+    def count_iteration(self, done: int) -> None:
+        """Bound the draining of an endless iterator."""
+        if done > config.instruction_limit:
+            raise SkipFrame(reasons.INSTRUCTION_BUDGET)
+
+    def function_marker(self, fn: types.FunctionType) -> str | None:
+        """How the user marked a function: ``disable``, ``graph``, ..."""
+        return self.markers.get(id(fn)) or getattr(fn, "_capture_marker", None)
+
+    # --- the graph -----------------------------------------------------------------------------------
+
+    def graph_call(
+        self, kind: str, target: Any, args: list[Variable], kwargs: dict[str, Variable]
+    ) -> Variable:
+        """Add a call to the graph; its result as a variable."""
+        graph_args = tuple(self.graph_argument(a) for a in args)
+        graph_kwargs = {k: self.graph_argument(v) for k, v in kwargs.items()}
+        nodes_before = self.graph.num_ops
+        try:
+            result = self.graph.call(kind, target, graph_args, graph_kwargs, self.stack_summary())
+        except OperatorError as error:
+            self.raise_real(error.original)
+        except CannotPropagate as error:
+            unsupported(reasons.OPERATOR_METADATA, str(error))
+        if self.graph.num_ops != nodes_before:
+            self.mutations += 1
+        return self.wrap_result(result)
+
+    def scalar_call(
+        self, fn: Any, args: list[Variable], text: str, sources: tuple[Source, ...]
+    ) -> Variable:
+        """Arithmetic on Python numbers in the graph."""
+        result = self.graph.call(
+            "call_function", fn, tuple(self.graph_argument(a) for a in args), {}, self.stack_summary()
+        )
+        self.mutations += 1
+        if isinstance(result, ScalarValue):
+            return ScalarVariable(result, text, sources, None)
+        return self.wrap_result(result)
+
+    def stack_summary(self) -> Callable[[], str]:
+        """What gives the user's lines that led to the current node, innermost last, when asked."""
+        places = [(frame.code, frame.line) for frame in self.frames]
+
+        def text() -> str:
+            return "".join(
+                f'  File "{code.co_filename}", line {line}, in {code.co_name}\n' for code, line in places
+            )
+
+        return text
+
+    def graph_argument(self, v: Variable) -> Any:
+        """What stands for a variable in the arguments of a graph call."""
+        v = v.realize(self)
+        kind = type(v)
+        if kind is TensorVariable:
+            return v.value  # type: ignore[attr-defined]
+        if kind is ConstantVariable:
+            return v.value  # type: ignore[attr-defined]
+        if kind is ScalarVariable:
+            return v.scalar  # type: ignore[attr-defined]
+        if isinstance(v, (TupleVariable, ListVariable)):
+            items = [self.graph_argument(i) for i in v.items(self)]
+            if isinstance(v, ListVariable):
+                return items
+            if v.cls is torch.Size:
+                return torch.Size(items) if all(type(i) is int for i in items) else tuple(items)
+            if hasattr(v.cls, "_fields"):
+                return tuple.__new__(v.cls, items)
+            return tuple(items)
+        if isinstance(v, DictVariable):
+            return {
+                self.graph_argument(k): self.graph_argument(i) for k, i in v.load(self).values()
+            }
+        if isinstance(v, SliceVariable):
+            return slice(*[self.graph_argument(p) for p in v.parts])
+        if isinstance(v, RangeVariable):
+            return list(v.value)
+        if isinstance(v, ObjectVariable) and isinstance(v.value, torch.Tensor):
+            unsupported(reasons.TENSOR_SUBCLASS, type(v.value).__name__)
+        known = self.as_python(v)
+        if known is not MISSING:
+            return known
+        unsupported(reasons.UNKNOWN_OPERATION, f"{v.describe()} as an argument of an operator")
+
+    def wrap_result(self, value: Any) -> Variable:
+        """The variable of a result: tensors of the graph, containers of them, constants."""
+        if isinstance(value, TensorValue):
+            known = self.tensors.get(id(value))
+            if known is None:
+                known = self.tensors[id(value)] = TensorVariable(value)
+                self.keep_alive.append(value)
+            return known
+        kind = type(value)
+        if kind is tuple or (isinstance(value, tuple) and kind is not tuple):
+            return TupleVariable([self.wrap_result(v) for v in value], kind)
+        if kind is list:
+            return ListVariable([self.wrap_result(v) for v in value])
+        if isinstance(value, ScalarValue):
+            if value.example is None:
+                unsupported(reasons.DATA_DEPENDENT, "A number that only the graph knows")
+            return ScalarVariable(value, repr(value.example), (), None)
+        if isinstance(value, StateToken):
+            return ObjectVariable(type(value), value)
+        if kind is range:
+            return RangeVariable(value)
+        if kind is slice:
+            return SliceVariable([self.wrap_result(p) for p in (value.start, value.stop, value.step)])
+        if kind is dict:
+            result = DictVariable()
+            for key, item in value.items():
+                result.entries[key] = (self.wrap_result(key), self.wrap_result(item))
+            return result
+        if kind in (set, frozenset):
+            return SetVariable({v: self.wrap_result(v) for v in value}, kind)
+        if isinstance(value, torch.Tensor):
+            unsupported(reasons.OPERATOR_METADATA, "A real tensor came out of a folded call")
+        if kind in _CONSTANT_RESULTS or isinstance(value, _CONSTANT_BASES):
+            return ConstantVariable(value)
+        if isinstance(value, (types.FunctionType, type, types.BuiltinFunctionType)):
+            return self.wrap_static(value, None)
+        import enum
+
+        if isinstance(value, enum.Enum):
+            return self.wrap_static(value, None)
+        unsupported(reasons.UNKNOWN_OPERATION, f"a result of type {kind.__name__}")
+
+    # --- exceptions --------------------------------------------------------------------------------------
+
+    def raise_error(self, exc_type: type[BaseException], *args: object) -> NoReturn:
+        """Raise in the traced program."""
+        variables = [a if isinstance(a, Variable) else ConstantVariable(a) for a in args]
+        self.raise_observed(exc_type, variables)
+
+    def raise_observed(self, exc_type: type[BaseException], args: list[Variable]) -> NoReturn:
+        exception = ExceptionVariable(exc_type, args, None)
+        self.set_context(exception)
+        raise ObservedException(exception)
+
+    def raise_real(self, error: BaseException) -> NoReturn:
+        """Raise in the traced program what a call made during capture raised."""
+        args = []
+        for a in error.args:
+            try:
+                args.append(self.wrap_result(a))
+            except GraphBreak:
+                unsupported(reasons.UNCAUGHT_EXCEPTION, repr(error))
+        cls = type(error)
+        if cls.__init__ is not BaseException.__init__ and not _native_exception(cls):
+            unsupported(reasons.UNCAUGHT_EXCEPTION, repr(error))
+        self.raise_observed(cls, args)
+
+    def set_context(self, exception: Variable) -> None:
+        """``__context__``: what was being handled when the exception was raised."""
+        if isinstance(exception, ExceptionVariable):
+            for frame in reversed(self.frames):
+                if frame.handled:
+                    current = frame.handled[-1]
+                    if current is not exception:
+                        exception.context = current
+                    return
+
+    # --- calls ---------------------------------------------------------------------------------------------
+
+    def start_call(self, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Any:
+        return calls.start_call(self, fn, args, kwargs)
+
+    def call(self, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+        """Call and wait for the result, within the current instruction."""
+        started = calls.start_call(self, fn, args, kwargs)
+        if isinstance(started, FrameRequest):
+            frame = started.frame
+            frame.nested = True
+            frame.override = started.override
+            self.push_frame(frame)
+            self.run_until(len(self.frames) - 1)
+            return frame.result
+        return started
+
+    def push_call(self, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> None:
+        """Call from a CALL instruction: the result goes on the stack, now or when the frame returns."""
+        started = calls.start_call(self, fn, args, kwargs)
+        if isinstance(started, FrameRequest):
+            frame = started.frame
+            frame.override = started.override
+            self.frames[-1].await_discard = started.override is not None
+            if started.override is not None:
+                self.frames[-1].stack.append(started.override)
+            self.push_frame(frame)
+        else:
+            self.frames[-1].stack.append(started)
+
+    def push_frame(self, frame: Frame) -> None:
+        if len(self.frames) >= self.max_depth:
+            unsupported(reasons.RECURSION_TOO_DEEP, len(self.frames))
+        self.frames.append(frame)
+
+    def make_frame(self, fn: FunctionVariable, names: dict[str, Variable]) -> Frame:
+        """A frame of a Python function with its arguments bound."""
+        frame = Frame(fn.code, fn, fn.globals)
+        frame.locals = names
+        code = fn.code
+        for name, cell in zip(code.co_freevars, fn.closure, strict=True):
+            frame.cells[name] = cell
+        if code.co_varnames and code.co_varnames[0] in names:
+            frame.slot0 = names[code.co_varnames[0]]
+        return frame
+
+    def zero_argument_super(self) -> Variable:
+        """``super()``: the class from the ``__class__`` cell, the object from argument slot 0."""
+        from capture.variables.objects import SuperVariable
+
+        frame = self.frames[-1]
+        cell = frame.cells.get("__class__")
+        name = frame.code.co_varnames[0] if frame.code.co_varnames else None
+        cls = cell.get(self) if cell is not None else None
+        instance = frame.locals.get(name) if name else None
+        if instance is None and name in frame.cells:
+            instance = frame.cells[name].get(self)
+        if cls is None or instance is None:
+            unsupported(reasons.UNKNOWN_OPERATION, "super() without arguments")
+        return SuperVariable(cls.realize(self), instance)
+
+    def run_generator(self, generator: Variable, sent: Variable | None) -> Variable | None:
+        """Run a generator's frame to its next yield; None when it is finished."""
+        assert isinstance(generator, GeneratorVariable)
+        if generator.state == "finished":
+            generator.frame.result = NONE
+            return None
+        if generator.running:
+            self.raise_error(ValueError, "generator already executing")
+        if generator.state == "created":
+            if sent is not None and not (isinstance(sent, ConstantVariable) and sent.value is None):
+                self.raise_error(TypeError, "can't send non-None value to a just-started generator")
+        else:
+            generator.frame.stack.append(sent if sent is not None else NONE)
+        return self._resume_generator(generator)
+
+    def _resume_generator(
+        self, generator: GeneratorVariable, thrown: Variable | None = None
+    ) -> Variable | None:
+        frame = generator.frame
+        self.mutations += 1
+        generator.state = "suspended"
+        generator.running = True
+        frame.nested = True
+        frame.yielded = None
+        self.push_frame(frame)
+        depth = len(self.frames) - 1
+        try:
+            if thrown is not None:
+                self.unwind(ObservedException(thrown), depth)
+            self.run_until(depth)
+        except ObservedException as signal:
+            generator.state = "finished"
+            if issubclass(signal.exception.python_type(), StopIteration):
+                error = ExceptionVariable(
+                    RuntimeError, [ConstantVariable("generator raised StopIteration")], None
+                )
+                error.cause = error.context = signal.exception
+                raise ObservedException(error) from None
+            raise
+        finally:
+            generator.running = False
+        if frame.yielded is None:
+            generator.state = "finished"
+        return frame.yielded  # type: ignore[no-any-return]
+
+    def close_generator(self, generator: GeneratorVariable) -> Variable:
+        """``generator.close()``."""
+        if generator.state != "suspended":
+            generator.state = "finished"
+            return NONE
+        try:
+            item = self._resume_generator(generator, ExceptionVariable(GeneratorExit, [], None))
+        except ObservedException as signal:
+            if issubclass(signal.exception.python_type(), (GeneratorExit, StopIteration)):
+                return NONE
+            raise
+        if item is not None:
+            self.raise_error(RuntimeError, "generator ignored GeneratorExit")
+        return NONE
+
+    def throw_generator(self, generator: GeneratorVariable, args: list[Variable]) -> Variable:
+        """``generator.throw(...)``."""
+        exception = args[0].realize(self)
+        if isinstance(exception, ClassVariable):
+            exception = self.call(exception, args[1:2] if len(args) > 1 else [], {}).realize(self)
+        elif len(args) > 1 and not all(_is_none(a.realize(self)) for a in args[1:]):
+            unsupported(reasons.UNKNOWN_OPERATION, "generator.throw() with three arguments")
+        if generator.state != "suspended":
+            generator.state = "finished"
+            raise ObservedException(exception)
+        item = self._resume_generator(generator, exception)
+        if item is None:
+            result = generator.frame.result
+            self.raise_observed(StopIteration, [] if _is_none(result) else [result])
+        return item
+
+    # --- globals ---------------------------------------------------------------------------------------------
+
+    def load_global(self, frame: Frame, name: str) -> Variable:
+        found = frame.globals.get_hashed(self, name)
+        if found is not None:
+            return found
+        import builtins
+
+        if not hasattr(builtins, name):
+            self.raise_error(NameError, f"name {name!r} is not defined")
+        value = getattr(builtins, name)
+        source = DictItemSource(BuiltinsSource(), name)
+        known = self.identity.get(id(value))
+        if known is not None and known.source == source:
+            return known
+        if isinstance(value, type):
+            self.guard(IdIs(source, value))
+            return self.wrap_static(value, None)
+        if callable(value):
+            self.guard(IdIs(source, value))
+            return BuiltinVariable(value, source)
+        return self.wrap(value, source)
+
+    def root_globals(self) -> DictVariable:
+        """The globals of the frame being captured."""
+        found = self.wrap(self.func.__globals__, GlobalsSource())
+        assert isinstance(found, DictVariable)
+        return found
+
+    # --- the loop -----------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Translate until the root frame returns or the graph breaks."""
+        try:
+            self.run_until(0)
+        except Finished as finished:
+            self.signal = finished.signal
+
+    def depth_nested(self) -> bool:
+        """True inside a frame whose result an instruction waits for: the piece cannot end there."""
+        return any(frame.nested for frame in self.frames)
+
+    def run_until(self, depth: int) -> None:
+        """Execute instructions until only ``depth`` frames are left (or a generator yields)."""
+        frames = self.frames
+        break_at = self.break_at
+        limit = config.instruction_limit
+        while len(frames) > depth:
+            frame = frames[-1]
+            inst = frame.instructions[frame.index]
+            ordinal = self.ordinal = self.ordinal + 1
+            frame.ordinal = ordinal
+            frame.saved = frame.stack.copy()
+            frame.mark = self.mutations
+            frame.index += 1
+            try:
+                if ordinal in break_at:
+                    raise break_at[ordinal]
+                if ordinal > limit:
+                    raise SkipFrame(reasons.INSTRUCTION_BUDGET)
+                HANDLERS[inst.op](self, frame, inst)
+            except ObservedException as signal:
+                del frames[_position(frames, frame) + 1 :]
+                self.unwind(signal, depth)
+            except LoopEdge:
+                raise Finished(None) from None
+            except GraphBreak as signal:
+                del frames[_position(frames, frame) + 1 :]
+                if signal.location is None:
+                    signal.location = frame.location
+                if depth > 0:
+                    del frames[depth:]
+                    raise
+                self.break_here(frame, signal)
+
+    def break_here(self, frame: Frame, signal: GraphBreak) -> NoReturn:
+        """End the piece in front of the current instruction; translate again if it did something."""
+        if self.mutations != frame.mark:
+            self.break_at[frame.ordinal] = signal
+            raise Restart()
+        frame.stack = frame.saved
+        frame.index -= 1
+        raise Finished(signal)
+
+    def unwind(self, signal: ObservedException, depth: int) -> None:
+        """Find the handler of an exception and go on there, or leave the frames down to ``depth``."""
+        frames = self.frames
+        for position in range(len(frames) - 1, depth - 1, -1):
+            frame = frames[position]
+            entry = frame.decoded.handler_at(max(frame.index - 1, 0))
+            if entry is not None:
+                break
+        else:
+            if depth > 0:
+                del frames[depth:]
+                raise signal
+            frame = frames[-1]
+            cause = GraphBreak(
+                reasons.UNCAUGHT_EXCEPTION, what=signal.exception.python_type().__name__
+            )
+            cause.location = frame.location
+            self.break_here(frame, cause)
+        for left in frames[position + 1 :]:
+            if left.generator is not None:
+                left.generator.state = "finished"
+        del frames[position + 1 :]
+        self.mutations += 1
+        index = frame.index - 1
+        del frame.stack[entry.depth :]
+        if entry.lasti:
+            frame.stack.append(ConstantVariable(frame.instructions[index].offset // 2))
+        frame.stack.append(signal.exception)
+        frame.index = entry.target
+
+    def in_try(self) -> bool:
+        """True if some frame handles exceptions at its current instruction."""
+        return any(
+            f.decoded.handler_at(max(f.index - 1, 0)) is not None
+            for f in self.frames
+        )
+
+
+def _position(frames: list[Frame], frame: Frame) -> int:
+    for i in range(len(frames) - 1, -1, -1):
+        if frames[i] is frame:
+            return i
+    return len(frames) - 1
+
+
+def _is_none(v: Variable) -> bool:
+    return isinstance(v, ConstantVariable) and v.value is None
+
+
+def _has_eq(values: tuple[Any, Any]) -> bool:
+    return True
+
+
+def _native_exception(cls: type) -> bool:
+    return not cls.__flags__ & (1 << 9)
+
+
+_CONSTANT_RESULTS = frozenset(
+    {
+        type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented),
+        torch.dtype, torch.device, torch.layout, torch.memory_format, torch.finfo, torch.iinfo,
+        types.CodeType,
+    }
+)  # fmt: skip
+_CONSTANT_BASES = (torch.finfo, torch.iinfo)
+assert Equals and FunctionGlobalsSource and LazyVariable and TypeAttrAbsent

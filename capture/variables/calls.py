@@ -1,0 +1,245 @@
+"""Holds calls: argument binding, instantiation, dispatch on what is called; must not know more.
+
+A call either gives its result at once or asks for a frame to be run (``FrameRequest``): the
+interpreter pushes it, so that a graph break inside can go on in the callee.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from capture import break_reasons as reasons
+from capture.variables import builtins as builtin_rules
+from capture.variables import torch_calls
+from capture.variables.attributes import load_attr, type_source_of
+from capture.variables.base import MISSING, Variable, unsupported
+from capture.variables.constant import ConstantVariable
+from capture.variables.containers import DictVariable, ListVariable, TupleVariable
+from capture.variables.functions import (
+    BuiltinVariable,
+    FunctionVariable,
+    GeneratorVariable,
+    MethodVariable,
+    PartialVariable,
+)
+from capture.variables.objects import (
+    ClassVariable,
+    ExceptionVariable,
+    ObjectVariable,
+    lookup_mro,
+    type_attribute,
+)
+
+if TYPE_CHECKING:
+    from capture.symbolic_convert.frame import Frame
+    from capture.symbolic_convert.translator import Translator as Tracer
+
+_COROUTINES = 0x80 | 0x100 | 0x200  # CO_COROUTINE, CO_ITERABLE_COROUTINE, CO_ASYNC_GENERATOR
+_GENERATOR = 0x20
+_VARARGS, _VARKEYWORDS = 0x04, 0x08
+_MODULE_CALL = torch.nn.Module.__call__
+_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
+_GLOBAL_HOOKS = (
+    "_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class FrameRequest:
+    """A frame to be run; ``override`` replaces what it returns (an instance, after ``__init__``)."""
+
+    frame: Frame
+    override: Variable | None = None
+
+
+def start_call(
+    tracer: Tracer, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable | FrameRequest:
+    """Begin a call: its result, or the frame that computes it."""
+    while True:
+        fn = fn.realize(tracer)
+        kind = type(fn)
+        if kind is MethodVariable:
+            args = [fn.instance, *args]  # type: ignore[attr-defined]
+            fn = fn.fn  # type: ignore[attr-defined]
+            continue
+        if kind is FunctionVariable:
+            return call_function(tracer, fn, args, kwargs)  # type: ignore[arg-type]
+        if kind is BuiltinVariable:
+            return builtin_rules.call_builtin(tracer, fn, args, kwargs)  # type: ignore[arg-type]
+        if kind is ClassVariable:
+            return instantiate(tracer, fn, args, kwargs)  # type: ignore[arg-type]
+        if kind is PartialVariable:
+            assert isinstance(fn, PartialVariable)
+            args = [*fn.args, *args]
+            kwargs = {**fn.keywords, **kwargs}
+            fn = fn.fn
+            continue
+        if isinstance(fn, ObjectVariable):
+            raw, where = type_attribute(tracer, fn.cls, type_source_of(tracer, fn), "__call__")
+            if raw is _MODULE_CALL:
+                forward = plain_forward(tracer, fn)
+                if forward is not None:
+                    fn = forward
+                    continue
+            if raw is not MISSING and isinstance(raw, types.FunctionType):
+                args = [fn, *args]
+                fn = tracer.wrap_static(raw, where)
+                continue
+            rule = torch_calls.object_rule(tracer, fn, args, kwargs)
+            if rule is not None:
+                return rule
+            if raw is MISSING:
+                tracer.raise_error(TypeError, f"{fn.cls.__name__!r} object is not callable")
+            unsupported(reasons.UNKNOWN_CALLABLE, fn.describe())
+        tracer.raise_error(TypeError, f"{fn.python_type().__name__!r} object is not callable")
+
+
+def plain_forward(tracer: Tracer, module: ObjectVariable) -> Variable | None:
+    """The ``forward`` that ``nn.Module.__call__`` comes down to if there is no hook, else None."""
+    for name in _HOOKS:
+        hooks = module.dict_get(tracer, name)
+        if hooks is None:
+            return None
+        hooks = hooks.realize(tracer)
+        if not isinstance(hooks, DictVariable) or tracer.truth(hooks):
+            return None
+    if module.dict_get(tracer, "_compiled_call_impl") is not None:
+        return None
+    for name in _GLOBAL_HOOKS:
+        hooks = tracer.torch_module_global(name)
+        if not isinstance(hooks, DictVariable) or tracer.truth(hooks):
+            return None
+    return load_attr(tracer, module, "forward")
+
+
+def call_function(
+    tracer: Tracer, fn: FunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable | FrameRequest:
+    """Call a Python function: a rule for it, or a frame of its bytecode."""
+    if fn.value is not MISSING:
+        rule = builtin_rules.python_rule(tracer, fn, args, kwargs)
+        if rule is not None:
+            return rule
+    if fn.code.co_flags & _COROUTINES:
+        unsupported(reasons.COROUTINE, fn.qualname)
+    names = bind_arguments(tracer, fn, args, kwargs)
+    frame = tracer.make_frame(fn, names)
+    if fn.code.co_flags & _GENERATOR:
+        generator = GeneratorVariable(fn, frame, args, kwargs)
+        generator.created_at = tracer.ordinal
+        frame.generator = generator
+        return generator
+    return FrameRequest(frame)
+
+
+def bind_arguments(
+    tracer: Tracer, fn: FunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
+) -> dict[str, Variable]:
+    """Bind arguments to parameters as CPython does; a misfit is left to Python to report.
+
+    Source: ``Python/ceval.c`` (``initialize_locals``).
+    """
+    code = fn.code
+    names = code.co_varnames
+    count, keyword_only = code.co_argcount, code.co_kwonlyargcount
+    bound: dict[str, Variable] = dict(zip(names[:count], args, strict=False))
+    rest = args[count:]
+    if code.co_flags & _VARARGS:
+        bound[names[count + keyword_only]] = TupleVariable(rest)
+    elif rest:
+        return _misfit(tracer, fn)
+    extra: DictVariable | None = None
+    if code.co_flags & _VARKEYWORDS:
+        extra = DictVariable()
+        bound[names[count + keyword_only + bool(code.co_flags & _VARARGS)]] = extra
+    if kwargs:
+        allowed = names[code.co_posonlyargcount : count + keyword_only]
+        for name, value in kwargs.items():
+            if name in allowed:
+                if name in bound:
+                    return _misfit(tracer, fn)
+                bound[name] = value
+            elif extra is not None:
+                extra.entries[name] = (ConstantVariable(name), value)
+            else:
+                return _misfit(tracer, fn)
+    if len(args) < count:
+        defaults = fn.defaults
+        first = count - len(defaults)
+        for i in range(len(args), count):
+            if names[i] not in bound:
+                if i < first:
+                    return _misfit(tracer, fn)
+                bound[names[i]] = defaults[i - first]
+    for name in names[count : count + keyword_only]:
+        if name not in bound:
+            if name not in fn.kwdefaults:
+                return _misfit(tracer, fn)
+            bound[name] = fn.kwdefaults[name]
+    return bound
+
+
+def _misfit(tracer: Tracer, fn: FunctionVariable) -> dict[str, Variable]:
+    unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError about the arguments of {fn.qualname}()")
+
+
+def instantiate(
+    tracer: Tracer, cls_var: ClassVariable, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable | FrameRequest:
+    """``cls(*args, **kwargs)``: ``type.__call__``."""
+    cls = cls_var.value
+    rule = builtin_rules.class_rule(tracer, cls_var, args, kwargs)
+    if rule is not None:
+        return rule
+    meta = type(cls)
+    if meta is not type:
+        meta_call = lookup_mro(meta, "__call__")[0]
+        if isinstance(meta_call, types.FunctionType):
+            return start_call(tracer, tracer.wrap_static(meta_call, None), [cls_var, *args], kwargs)
+        if meta_call is not type.__call__:
+            unsupported(reasons.UNKNOWN_CALLABLE, cls.__qualname__)
+    if cls.__flags__ & (1 << 20):  # Py_TPFLAGS_IS_ABSTRACT
+        unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError about the abstract class {cls.__qualname__}")
+    source = tracer.class_source(cls, None, cls_var)
+    new, new_source = type_attribute(tracer, cls, source, "__new__")
+    instance: Variable
+    if isinstance(new, staticmethod):
+        from capture.sources import WrappedSource
+
+        new_source = None if new_source is None else WrappedSource(new_source)
+        new = new.__func__
+    if isinstance(new, types.FunctionType):
+        instance = tracer.call(tracer.wrap_static(new, new_source), [cls_var, *args], kwargs).realize(tracer)
+        if not issubclass(instance.python_type(), cls):
+            return instance
+    else:
+        made = builtin_rules.native_new(tracer, new, cls_var, args, kwargs)
+        if made is None:
+            unsupported(reasons.UNKNOWN_CALLABLE, cls.__qualname__)
+        instance = made
+    init, init_source = type_attribute(
+        tracer, instance.python_type(), tracer.class_source(instance.python_type(), None, cls_var), "__init__"
+    )
+    if isinstance(init, types.FunctionType):
+        request = start_call(tracer, tracer.wrap_static(init, init_source), [instance, *args], kwargs)
+        if isinstance(request, FrameRequest):
+            request.override = instance
+            return request
+        return instance
+    if init is object.__init__:
+        if (args or kwargs) and not isinstance(new, types.FunctionType) and new is object.__new__:
+            unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError: {cls.__qualname__}() takes no arguments")
+        return instance
+    if isinstance(instance, ExceptionVariable):
+        return instance
+    if isinstance(instance, TupleVariable):
+        return instance
+    if isinstance(instance, (ListVariable, DictVariable)) or builtin_rules.has_rule(init):
+        builtin_rules.call_builtin(tracer, BuiltinVariable(init), [instance, *args], kwargs)
+        return instance
+    unsupported(reasons.UNKNOWN_CALLABLE, f"{cls.__qualname__}.__init__")

@@ -1,0 +1,85 @@
+"""Holds immutable Python values and numbers computed in the graph; must not know the interpreter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from capture.guards.kinds import Equals, ExprHolds
+from capture.variables.base import Variable
+
+if TYPE_CHECKING:
+    from capture.graph.values import ScalarValue
+    from capture.sources import Source
+    from capture.variables.base import Tracer
+
+
+class ConstantVariable(Variable):
+    """An immutable value that is known now; if it has a source, its value is guarded."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.source = source
+        self.created_at = -1
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def __repr__(self) -> str:
+        return f"ConstantVariable({self.value!r})"
+
+
+NONE = ConstantVariable(None)
+TRUE = ConstantVariable(True)
+FALSE = ConstantVariable(False)
+NOT_IMPLEMENTED = ConstantVariable(NotImplemented)
+
+
+def boolean(value: object) -> ConstantVariable:
+    """The constant True or False."""
+    return TRUE if value else FALSE
+
+
+class ScalarVariable(Variable):
+    """An int or float that changes from call to call: an input of the graph or computed from one.
+
+    ``text`` is the Python expression over ``sources`` (named ``a0``, ``a1``, ...) that gives the
+    number, so that a decision on it can be guarded as an expression.
+    """
+
+    __slots__ = ("scalar", "sources", "text")
+
+    def __init__(
+        self, scalar: ScalarValue, text: str, sources: tuple[Source, ...], source: Source | None
+    ) -> None:
+        super().__init__(source)
+        self.scalar = scalar
+        self.text = text
+        self.sources = sources
+
+    @property
+    def example(self) -> Any:
+        """The number's value in the call that is being captured."""
+        return self.scalar.example
+
+    def python_type(self) -> type:
+        return self.scalar.pytype
+
+    def specialize(self, tracer: Tracer) -> ConstantVariable:
+        """Treat the number as a constant from here on, and guard that it is the same."""
+        value = self.example
+        if self.source is not None:
+            tracer.guard(Equals(self.source, value))
+            return ConstantVariable(value, self.source)
+        guard_expression(tracer, f"({self.text}) == {value!r}", self.sources)
+        return ConstantVariable(value)
+
+
+def guard_expression(tracer: Tracer, text: str, sources: tuple[Source, ...]) -> None:
+    """Guard that the Python expression ``text`` over ``a0..`` (the sources' values) is true."""
+    names = ", ".join(f"a{i}" for i in range(len(sources)))
+    readable = text
+    for i in reversed(range(len(sources))):
+        readable = readable.replace(f"a{i}", sources[i].name)
+    tracer.guard(ExprHolds(sources, eval(f"lambda {names}: {text}"), readable))

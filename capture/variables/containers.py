@@ -1,0 +1,383 @@
+"""Holds lists, tuples, dicts, sets and deques; must not know the interpreter.
+
+A container that existed before is loaded as late as possible: appending to a list or storing one
+key of a dict depends on nothing, so it costs no guard.
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING, Any
+
+from capture.guards.kinds import DictHas, DictKeysAre, DictLacks, LenIs
+from capture.sources import DictItemSource, DictKeySource, ItemSource, Source
+from capture.variables.base import DELETED, MISSING, LazyVariable, Variable
+from capture.variables.constant import ConstantVariable
+from capture.variables.objects import ObjectVariable
+
+if TYPE_CHECKING:
+    from capture.variables.base import Tracer
+
+
+class SequenceVariable(ObjectVariable):
+    """What lists, tuples and deques share: items, loaded on demand."""
+
+    __slots__ = ("_items",)
+
+    def __init__(
+        self,
+        items: list[Variable] | None,
+        cls: type,
+        value: Any = MISSING,
+        source: Source | None = None,
+        cls_var: Variable | None = None,
+    ) -> None:
+        super().__init__(cls, value, source, cls_var)
+        self._items = items
+
+    def items(self, tracer: Tracer) -> list[Variable]:
+        """The items as of now; the length of a list from outside is guarded from here on."""
+        items = self._items
+        if items is None:
+            source, value = self.source, self.value
+            assert source is not None
+            tracer.guard(LenIs(source, len(value)))
+            loaded: list[Variable] = [
+                LazyVariable(item, ItemSource(source, i)) for i, item in enumerate(value)
+            ]
+            items = self._items = self._loaded(loaded)
+        return items
+
+    def _loaded(self, items: list[Variable]) -> list[Variable]:
+        return items
+
+
+class ListVariable(SequenceVariable):
+    """A list (or an instance of a subclass, or a deque); ``tail`` are appends to an unloaded one."""
+
+    __slots__ = ("maxlen", "tail", "touched")
+
+    def __init__(
+        self,
+        items: list[Variable] | None,
+        cls: type = list,
+        value: Any = MISSING,
+        source: Source | None = None,
+        cls_var: Variable | None = None,
+        maxlen: int | None = None,
+    ) -> None:
+        super().__init__(items, cls, value, source, cls_var)
+        self.tail: list[Variable] = []
+        self.touched = False
+        self.maxlen = maxlen
+
+    def _loaded(self, items: list[Variable]) -> list[Variable]:
+        if self.tail:
+            items = items + self.tail
+        return items
+
+    def change(self, tracer: Tracer) -> list[Variable]:
+        """The items, about to be changed in place by the caller."""
+        items = self.items(tracer)
+        self.touched = True
+        tracer.effects.list_changed(self)
+        return items
+
+    def append(self, tracer: Tracer, item: Variable) -> None:
+        """``list.append``; does not load the list."""
+        if self._items is None and self.maxlen is None:
+            tracer.effects.list_changed(self)
+            self.tail.append(item)
+            return
+        items = self._items
+        if self.source is not None and not self.touched and self.maxlen is None and items is not None:
+            tracer.effects.list_changed(self)
+            self.tail.append(item)
+            items.append(item)
+            return
+        items = self.change(tracer)
+        items.append(item)
+        if self.maxlen is not None and len(items) > self.maxlen:
+            del items[0]
+
+    @property
+    def is_deque(self) -> bool:
+        """True for ``collections.deque`` and its subclasses."""
+        return issubclass(self.cls, collections.deque)
+
+
+class TupleVariable(SequenceVariable):
+    """A tuple, or an instance of a subclass (namedtuple, torch.Size, structseq)."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        items: list[Variable] | None,
+        cls: type = tuple,
+        value: Any = MISSING,
+        source: Source | None = None,
+        cls_var: Variable | None = None,
+    ) -> None:
+        super().__init__(items, cls, value, source, cls_var)
+
+
+class ObjectKey:
+    """Stands for a variable as a key of a Python dict of ours: equal by identity or by ``eq``."""
+
+    __slots__ = ("by_value", "hash", "tracer", "variable")
+
+    def __init__(self, variable: Variable, hash_: int, tracer: Tracer | None) -> None:
+        self.variable = variable
+        self.hash = hash_
+        self.tracer = tracer
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ObjectKey):
+            return False
+        if self.variable is other.variable:
+            return True
+        if self.tracer is None:
+            return False
+        return self.tracer.equal(self.variable, other.variable)
+
+
+class DictVariable(ObjectVariable):
+    """A dict or an instance of a subclass: keys to (key variable, value variable)."""
+
+    __slots__ = ("absent", "default_factory", "entries", "loaded", "lru")
+
+    def __init__(
+        self,
+        cls: type = dict,
+        value: Any = MISSING,
+        source: Source | None = None,
+        cls_var: Variable | None = None,
+    ) -> None:
+        super().__init__(cls, value, source, cls_var)
+        self.entries: dict[Any, Any] = {}
+        self.loaded = value is MISSING
+        self.default_factory: Variable | None = None
+
+    def load(self, tracer: Tracer) -> dict[Any, tuple[Variable, Variable]]:
+        """All entries in order; the keys of a dict from outside are guarded from here on."""
+        if self.loaded:
+            return self.entries
+        source, value = self.source, self.value
+        assert source is not None
+        overlay = self.entries
+        keys = list(value)
+        if all(is_constant_key(k) for k in keys):
+            tracer.guard(DictKeysAre(source, tuple(keys)))
+            real: dict[Any, Any] = {
+                k: (ConstantVariable(k), LazyVariable(dict.__getitem__(value, k), DictItemSource(source, k)))
+                for k in keys
+            }
+        else:
+            tracer.guard(LenIs(source, len(keys)))
+            real = {}
+            for i, key in enumerate(keys):
+                variable = tracer.wrap(key, DictKeySource(source, i))
+                hashed = key_of(tracer, variable)
+                item = LazyVariable(dict.__getitem__(value, key), DictItemSource(source, key))
+                real[hashed] = (variable, item)
+        for key, entry in overlay.items():
+            if entry is DELETED:
+                real.pop(key, None)
+            else:
+                real[key] = entry
+        self.entries = real
+        self.loaded = True
+        return real
+
+    def get(self, tracer: Tracer, key: Variable) -> Variable | None:
+        """The value stored under a key, or None; guards only what this look-up depends on."""
+        hashed = key_of(tracer, key)
+        return self.get_hashed(tracer, hashed, key)
+
+    def get_hashed(self, tracer: Tracer, hashed: Any, key: Variable | None = None) -> Variable | None:
+        """As ``get``, for a key that was hashed before."""
+        entry = self.entries.get(hashed)
+        if entry is not None:
+            return None if entry is DELETED else entry[1]  # type: ignore[no-any-return]
+        if self.loaded:
+            return None
+        if not is_constant_key(hashed):
+            entry = self.load(tracer).get(hashed)
+            return None if entry is None else entry[1]
+        source = self.source
+        assert source is not None
+        if dict.__contains__(self.value, hashed):
+            tracer.guard(DictHas(source, hashed))
+            found = LazyVariable(dict.__getitem__(self.value, hashed), DictItemSource(source, hashed))
+            return found
+        tracer.guard(DictLacks(source, hashed))
+        return None
+
+    def set(self, tracer: Tracer, key: Variable, item: Variable) -> None:
+        """Store a value under a key and journal it."""
+        hashed = key_of(tracer, key)
+        if not self.loaded and not is_constant_key(hashed):
+            self.load(tracer)
+        tracer.effects.dict_op(self, "set", hashed, (key, item))
+        entry = self.entries.get(hashed)
+        if entry is not None and entry is not DELETED:
+            key = entry[0]
+        elif entry is DELETED:
+            del self.entries[hashed]
+            if not self.loaded:
+                self.load(tracer)
+        self.entries[hashed] = (key, item)
+
+    def delete(self, tracer: Tracer, key: Variable) -> bool:
+        """Remove a key; False if it was not there."""
+        hashed = key_of(tracer, key)
+        if self.get_hashed(tracer, hashed, key) is None:
+            return False
+        self.delete_hashed(tracer, hashed, key)
+        return True
+
+    def delete_hashed(self, tracer: Tracer, hashed: Any, key: Variable) -> None:
+        """Remove a key that is there."""
+        tracer.effects.dict_op(self, "del", hashed, (key, None))
+        if self.loaded:
+            del self.entries[hashed]
+        else:
+            self.entries[hashed] = DELETED
+
+    def clear(self, tracer: Tracer) -> None:
+        """``dict.clear``."""
+        tracer.effects.dict_op(self, "clear", None)
+        self.entries = {}
+        self.loaded = True
+
+    def move_to_end(self, tracer: Tracer, key: Variable, last: bool) -> bool:
+        """``OrderedDict.move_to_end``; False if the key is not there."""
+        entries = self.load(tracer)
+        hashed = key_of(tracer, key)
+        if hashed not in entries:
+            return False
+        tracer.effects.dict_op(self, "move", hashed, (key, ConstantVariable(last)))
+        entry = entries.pop(hashed)
+        if last:
+            entries[hashed] = entry
+        else:
+            self.entries = {hashed: entry, **entries}
+        return True
+
+
+class SetVariable(ObjectVariable):
+    """A set or frozenset of variables."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(
+        self,
+        entries: dict[Any, Variable] | None,
+        cls: type = set,
+        value: Any = MISSING,
+        source: Source | None = None,
+        cls_var: Variable | None = None,
+    ) -> None:
+        super().__init__(cls, value, source, cls_var)
+        self._entries = entries
+
+    def entries(self, tracer: Tracer) -> dict[Any, Variable]:
+        """Hashed key to element."""
+        entries = self._entries
+        if entries is None:
+            entries = self._entries = {k: ConstantVariable(k) for k in self.value}
+        return entries
+
+    def add(self, tracer: Tracer, item: Variable) -> None:
+        """``set.add``."""
+        hashed = key_of(tracer, item)
+        entries = self.entries(tracer)
+        if hashed not in entries:
+            tracer.effects.set_op(self, "add", item)
+            entries[hashed] = item
+
+    def discard(self, tracer: Tracer, item: Variable) -> bool:
+        """``set.discard``; False if it was not there."""
+        hashed = key_of(tracer, item)
+        entries = self.entries(tracer)
+        if hashed not in entries:
+            return False
+        tracer.effects.set_op(self, "discard", item)
+        del entries[hashed]
+        return True
+
+    def replace(self, tracer: Tracer, entries: dict[Any, Variable]) -> None:
+        """Set the whole content (``clear``, ``intersection_update`` and the like)."""
+        old = self.entries(tracer)
+        for key, item in list(old.items()):
+            if key not in entries:
+                tracer.effects.set_op(self, "discard", item)
+        for key, item in entries.items():
+            if key not in old:
+                tracer.effects.set_op(self, "add", item)
+        self._entries = dict(entries)
+
+
+class DictViewVariable(Variable):
+    """``dict.keys()``, ``values()`` or ``items()`` of a dict variable."""
+
+    __slots__ = ("kind", "target")
+
+    def __init__(self, target: DictVariable, kind: str) -> None:
+        super().__init__(None)
+        self.target = target
+        self.kind = kind
+
+    def python_type(self) -> type:
+        return {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}[
+            self.kind
+        ]
+
+
+class SliceVariable(Variable):
+    """A slice whose parts are variables."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Variable], source: Source | None = None) -> None:
+        super().__init__(source)
+        self.parts = parts
+
+    def python_type(self) -> type:
+        return slice
+
+
+class RangeVariable(Variable):
+    """A range with known bounds."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: range, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.value = value
+
+    def python_type(self) -> type:
+        return range
+
+
+_CONSTANT_KEYS = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis)})
+
+
+def is_constant_key(key: object) -> bool:
+    """True for immutable values (tuples of them too) that mean the same in every run."""
+    kind = type(key)
+    if kind in _CONSTANT_KEYS:
+        return True
+    return kind is tuple and all(is_constant_key(k) for k in key)  # type: ignore[attr-defined]
+
+
+def key_of(tracer: Tracer, key: Variable) -> Any:
+    """Turn a variable into a key of our own dicts; TypeError is the traced program's."""
+    key = key.realize(tracer)
+    if isinstance(key, ConstantVariable):
+        return key.value
+    return tracer.hash_key(key)  # type: ignore[attr-defined]

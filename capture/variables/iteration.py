@@ -1,0 +1,211 @@
+"""Holds iteration: ``iter``, ``next`` and draining an iterable; must not know the interpreter."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from capture import break_reasons as reasons
+from capture.variables.attributes import load_attr, type_source_of
+from capture.variables.base import MISSING, ObservedException, Variable, unsupported
+from capture.variables.constant import ConstantVariable, ScalarVariable
+from capture.variables.containers import (
+    DictVariable,
+    DictViewVariable,
+    ListVariable,
+    RangeVariable,
+    SequenceVariable,
+    SetVariable,
+    TupleVariable,
+)
+from capture.variables.functions import GeneratorVariable, IteratorVariable
+from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
+from capture.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from capture.symbolic_convert.translator import Translator as Tracer
+
+LIST_ITERATOR, TUPLE_ITERATOR = type(iter([])), type(iter(()))
+RANGE_ITERATOR = type(iter(range(0)))
+
+
+def get_iter(tracer: Tracer, obj: Variable) -> Variable:
+    """``iter(obj)``."""
+    obj = obj.realize(tracer)
+    if isinstance(obj, (IteratorVariable, GeneratorVariable)):
+        return obj
+    if isinstance(obj, ScalarVariable):
+        obj = obj.specialize(tracer)
+    cls = obj.python_type()
+    raw, where = type_attribute(tracer, cls, type_source_of(tracer, obj), "__iter__")
+    if isinstance(raw, types.FunctionType):
+        return tracer.call(tracer.wrap_static(raw, where), [obj], {}).realize(tracer)
+    if isinstance(obj, SequenceVariable):
+        kind = LIST_ITERATOR if isinstance(obj, ListVariable) else TUPLE_ITERATOR
+        return IteratorVariable(kind, "sequence", _next_of_sequence, obj)
+    if isinstance(obj, RangeVariable):
+        return IteratorVariable(RANGE_ITERATOR, "range", _next_of_range, obj)
+    if isinstance(obj, ConstantVariable):
+        if isinstance(obj.value, (str, bytes)):
+            items = [ConstantVariable(c) for c in obj.value]
+            return IteratorVariable(type(iter(obj.value)), "sequence", _next_of_items, (obj, items))
+        if cls is not type(None) and isinstance(obj.value, tuple):
+            return get_iter(tracer, TupleVariable([tracer.wrap_result(v) for v in obj.value]))
+        tracer.raise_error(TypeError, f"{cls.__name__!r} object is not iterable")
+    if isinstance(obj, DictVariable):
+        return _dict_iterator(tracer, obj, "keys")
+    if isinstance(obj, DictViewVariable):
+        return _dict_iterator(tracer, obj.target, obj.kind)
+    if isinstance(obj, SetVariable):
+        return IteratorVariable(type(iter(set())), "set", _next_of_items, (obj, set_order(tracer, obj)))
+    if isinstance(obj, TensorVariable):
+        if not obj.meta.shape:
+            tracer.raise_error(TypeError, "iteration over a 0-d tensor")
+        rows = tracer.graph_call("call_method", "unbind", [obj, ConstantVariable(0)], {})
+        return get_iter(tracer, rows)
+    if isinstance(obj, ClassVariable):
+        import enum
+
+        if isinstance(obj.value, enum.EnumMeta):
+            members = [tracer.wrap_static(m, None) for m in obj.value]
+            return get_iter(tracer, ListVariable(members))
+        fn = lookup_mro(type(obj.value), "__iter__")[0]
+        if isinstance(fn, types.FunctionType):
+            return tracer.call(tracer.wrap_static(fn, None), [obj], {}).realize(tracer)
+    if isinstance(obj, ObjectVariable):
+        if raw is MISSING or raw is None:
+            getitem, _ = type_attribute(tracer, cls, type_source_of(tracer, obj), "__getitem__")
+            if isinstance(getitem, types.FunctionType):
+                return IteratorVariable(type(iter(_Indexed())), "indexed", _next_of_indexed, obj)
+            tracer.raise_error(TypeError, f"{cls.__name__!r} object is not iterable")
+    elif raw is MISSING:
+        tracer.raise_error(TypeError, f"{cls.__name__!r} object is not iterable")
+    unsupported(reasons.OPAQUE_ITERATOR, obj.describe())
+
+
+class _Indexed:
+    def __getitem__(self, index: int) -> int:
+        raise IndexError
+
+
+def set_order(tracer: Tracer, obj: SetVariable) -> list[Variable]:
+    """The elements in the order in which Python would give them."""
+    entries = obj.entries(tracer)
+    if obj.value is not MISSING and set(entries) == set(obj.value):
+        return [entries[k] for k in obj.value]
+    if any(not isinstance(v, ConstantVariable) for v in entries.values()):
+        if len(entries) > 1:
+            unsupported(reasons.UNKNOWN_OPERATION, "iteration over a set made here")
+        return list(entries.values())
+    if len(entries) <= 1:
+        return list(entries.values())
+    if obj.value is MISSING:
+        ordered: Any = set()
+        for key in entries:
+            ordered.add(key)
+        return [entries[k] for k in ordered]
+    unsupported(reasons.UNKNOWN_OPERATION, "iteration over a changed set")
+
+
+def _next_of_sequence(tracer: Any, it: IteratorVariable) -> Variable | None:
+    items = it.target.items(tracer)
+    if it.position >= len(items):
+        return None
+    it.position += 1
+    return items[it.position - 1]  # type: ignore[no-any-return]
+
+
+def _next_of_range(tracer: Any, it: IteratorVariable) -> Variable | None:
+    value = it.target.value
+    if it.position >= len(value):
+        return None
+    it.position += 1
+    return ConstantVariable(value[it.position - 1])
+
+
+def _next_of_items(tracer: Any, it: IteratorVariable) -> Variable | None:
+    items = it.target[1]
+    if it.position >= len(items):
+        return None
+    it.position += 1
+    return items[it.position - 1]  # type: ignore[no-any-return]
+
+
+def _next_of_indexed(tracer: Any, it: IteratorVariable) -> Variable | None:
+    fn = load_attr(tracer, it.target, "__getitem__")
+    try:
+        item = tracer.call(fn, [ConstantVariable(it.position)], {})
+    except ObservedException as signal:
+        if issubclass(signal.exception.python_type(), (IndexError, StopIteration)):
+            return None
+        raise
+    it.position += 1
+    return item  # type: ignore[no-any-return]
+
+
+def _dict_iterator(tracer: Tracer, target: DictVariable, kind: str) -> IteratorVariable:
+    from capture.variables.attributes import InstanceDictVariable
+
+    if not isinstance(target, InstanceDictVariable) and target.cls is not dict:
+        fn = lookup_mro(target.cls, "__iter__")[0]
+        if isinstance(fn, types.FunctionType):
+            unsupported(reasons.UNKNOWN_OPERATION, f"iteration over {target.describe()}")
+    entries = target.load(tracer)
+    cls = {"keys": type(iter({})), "values": type(iter({}.values())), "items": type(iter({}.items()))}
+    it = IteratorVariable(cls[kind], f"dict_{kind}", _next_of_dict, (target, list(entries)))
+    return it
+
+
+def _next_of_dict(tracer: Any, it: IteratorVariable) -> Variable | None:
+    target, keys = it.target
+    entries = target.load(tracer)
+    if len(entries) != len(keys):
+        tracer.raise_error(RuntimeError, "dictionary changed size during iteration")
+    if it.position >= len(keys):
+        return None
+    key = keys[it.position]
+    if key not in entries:
+        tracer.raise_error(RuntimeError, "dictionary keys changed during iteration")
+    it.position += 1
+    entry = entries[key]
+    if it.kind == "dict_keys":
+        return entry[0]  # type: ignore[no-any-return]
+    if it.kind == "dict_values":
+        return entry[1]  # type: ignore[no-any-return]
+    return TupleVariable([entry[0], entry[1]])
+
+
+def next_item(tracer: Tracer, it: Variable) -> Variable | None:
+    """The next item of an iterator, or None at its end."""
+    it = it.realize(tracer)
+    if isinstance(it, IteratorVariable):
+        return it.next(tracer)
+    if isinstance(it, GeneratorVariable):
+        return tracer.run_generator(it, None)
+    if isinstance(it, ObjectVariable):
+        raw, where = type_attribute(tracer, it.cls, type_source_of(tracer, it), "__next__")
+        if isinstance(raw, types.FunctionType):
+            try:
+                return tracer.call(tracer.wrap_static(raw, where), [it], {})
+            except ObservedException as signal:
+                if issubclass(signal.exception.python_type(), StopIteration):
+                    return None
+                raise
+        if raw is MISSING:
+            tracer.raise_error(TypeError, f"{it.cls.__name__!r} object is not an iterator")
+    unsupported(reasons.OPAQUE_ITERATOR, it.describe())
+
+
+def iterate(tracer: Tracer, obj: Variable) -> list[Variable]:
+    """All items of an iterable, in a new list."""
+    obj = obj.realize(tracer)
+    if isinstance(obj, SequenceVariable) and not isinstance(
+        lookup_mro(obj.cls, "__iter__")[0], types.FunctionType
+    ):
+        return list(obj.items(tracer))
+    it = get_iter(tracer, obj)
+    items: list[Variable] = []
+    while (item := next_item(tracer, it)) is not None:
+        items.append(item)
+        tracer.count_iteration(len(items))
+    return items

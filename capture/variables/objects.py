@@ -1,0 +1,205 @@
+"""Holds objects with identity: instances, modules, classes; must not know the interpreter.
+
+An object that existed before carries its real value and answers attribute reads from it, guarded
+one by one; what the captured code writes lies in ``attrs`` until it is replayed.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from capture.guards.kinds import DictHas, DictLacks, TypeAttrAbsent
+from capture.sources import (
+    DictItemSource,
+    InstanceDictSource,
+    SlotMemberSource,
+    Source,
+    TypeAttrSource,
+    TypeSource,
+)
+from capture.variables.base import DELETED, MISSING, LazyVariable, Variable
+
+if TYPE_CHECKING:
+    from capture.variables.base import Tracer
+
+_HEAPTYPE = 1 << 9
+_IMMUTABLETYPE = 1 << 8
+
+
+def is_static_type(cls: type) -> bool:
+    """True if no attribute of the class can change, so that none needs a guard."""
+    return not cls.__flags__ & _HEAPTYPE or bool(cls.__flags__ & _IMMUTABLETYPE)
+
+
+class ObjectVariable(Variable):
+    """An object with identity, mutable attributes, or a type implemented elsewhere."""
+
+    __slots__ = ("attrs", "cls", "cls_var", "value")
+
+    def __init__(
+        self,
+        cls: type,
+        value: object = MISSING,
+        source: Source | None = None,
+        cls_var: Variable | None = None,
+    ) -> None:
+        self.source = source
+        self.created_at = -1
+        self.cls = cls
+        self.value = value
+        self.cls_var = cls_var
+        self.attrs: dict[str, Any] | None = None
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def type_source(self) -> Source | None:
+        """Where the object's class can be reached, if anywhere."""
+        if self.source is not None:
+            return TypeSource(self.source)
+        return self.cls_var.source if self.cls_var is not None else None
+
+    def real_dict(self) -> dict[str, Any] | None:
+        """The instance dict of the real object, or None."""
+        if self.value is MISSING:
+            return None
+        found = _instance_dict(self.value)
+        return found
+
+    def dict_get(self, tracer: Tracer, name: str) -> Variable | None:
+        """The attribute in the instance dict, guarded, or None."""
+        attrs = self.attrs
+        if attrs is not None:
+            found = attrs.get(name)
+            if found is not None:
+                return None if found is DELETED else found  # type: ignore[no-any-return]
+        if self.value is MISSING:
+            return None
+        real = _instance_dict(self.value)
+        if real is None:
+            return None
+        assert self.source is not None
+        holder = InstanceDictSource(self.source)
+        if name in real:
+            found = LazyVariable(real[name], DictItemSource(holder, name))
+            tracer.guard(DictHas(holder, name))
+            if attrs is None:
+                attrs = self.attrs = {}
+            return found
+        tracer.guard(DictLacks(holder, name))
+        return None
+
+    def slot_get(self, name: str) -> Variable | None:
+        """The value of a ``__slots__`` member, or None if it is unset."""
+        if self.attrs is not None:
+            found = self.attrs.get(name)
+            if found is not None:
+                return None if found is DELETED else found  # type: ignore[no-any-return]
+        if self.value is MISSING:
+            return None
+        assert self.source is not None
+        try:
+            value = object.__getattribute__(self.value, name)
+        except AttributeError:
+            return None
+        return LazyVariable(value, SlotMemberSource(self.source, name))
+
+    def dict_names(self, tracer: Tracer) -> list[str]:
+        """The names in the instance dict, in order (the caller guards the real dict's keys)."""
+        real = self.real_dict()
+        names = dict.fromkeys(real) if real else {}
+        for name, value in (self.attrs or {}).items():
+            if value is DELETED:
+                names.pop(name, None)
+            else:
+                names[name] = None
+        return list(names)
+
+
+def _instance_dict(value: object) -> dict[str, Any] | None:
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found if type(found) is dict else None
+
+
+class ModuleVariable(ObjectVariable):
+    """An imported Python module; guarded by identity."""
+
+    __slots__ = ()
+
+    def __init__(self, value: types.ModuleType, source: Source | None) -> None:
+        super().__init__(type(value), value, source)
+
+
+class ClassVariable(ObjectVariable):
+    """A class; guarded by identity."""
+
+    __slots__ = ("args",)
+
+    def __init__(self, value: type, source: Source | None) -> None:
+        super().__init__(type(value), value, source)
+        self.args: tuple[Variable, ...] = ()
+
+    value: type
+
+    def describe(self) -> str:
+        return self.value.__qualname__
+
+
+def lookup_mro(cls: type, name: str) -> tuple[Any, type | None]:
+    """The raw attribute that ``type.__mro__`` gives for a name, and the class that holds it."""
+    for klass in cls.__mro__:
+        found = klass.__dict__.get(name, MISSING)
+        if found is not MISSING:
+            return found, klass
+    return MISSING, None
+
+
+def type_attribute(
+    tracer: Tracer, cls: type, type_source: Source | None, name: str
+) -> tuple[Any, Source | None]:
+    """Look up a raw class attribute; the look-up's outcome is guarded unless it cannot change."""
+    found, holder = lookup_mro(cls, name)
+    if type_source is None or is_static_type(cls):
+        return found, None
+    if found is MISSING:
+        tracer.guard(TypeAttrAbsent(type_source, name))
+        return found, None
+    if holder is not None and is_static_type(holder) and _only_static(cls, holder, name):
+        return found, None
+    return found, TypeAttrSource(type_source, name)
+
+
+def _only_static(cls: type, holder: type, name: str) -> bool:
+    """True if no mutable class precedes the holder: nothing could shadow the attribute."""
+    return all(is_static_type(k) for k in cls.__mro__[: cls.__mro__.index(holder)])
+
+
+class SuperVariable(Variable):
+    """``super(cls, self)``."""
+
+    __slots__ = ("cls", "instance")
+
+    def __init__(self, cls: Variable, instance: Variable) -> None:
+        super().__init__(None)
+        self.cls = cls
+        self.instance = instance
+
+    def python_type(self) -> type:
+        return super
+
+
+class ExceptionVariable(ObjectVariable):
+    """An exception instance made during capture."""
+
+    __slots__ = ("args", "cause", "context", "suppress_context")
+
+    def __init__(self, cls: type, args: list[Variable], cls_var: Variable | None = None) -> None:
+        super().__init__(cls, cls_var=cls_var)
+        self.args = args
+        self.cause: Variable | None = None
+        self.context: Variable | None = None
+        self.suppress_context = False

@@ -1,0 +1,31 @@
+"""Holds tensors of the graph; must not know the interpreter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from capture.variables.base import Variable
+
+if TYPE_CHECKING:
+    from capture.graph.tensor_meta import TensorMeta
+    from capture.graph.values import TensorValue
+    from capture.sources import Source
+
+
+class TensorVariable(Variable):
+    """A tensor: an input of the graph or computed in it. It carries metadata, not a tensor."""
+
+    __slots__ = ("attrs", "value")
+
+    def __init__(self, value: TensorValue, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.value = value
+        self.attrs: dict[str, Variable] | None = None
+
+    @property
+    def meta(self) -> TensorMeta:
+        """Shape, strides, dtype and so on, as of now."""
+        return self.value.meta
+
+    def python_type(self) -> type:
+        return self.value.meta.cls

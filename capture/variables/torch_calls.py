@@ -1,0 +1,364 @@
+"""Holds what becomes of torch functions, tensor methods and tensor attributes.
+
+``graph.op_rules`` classifies a callable; this module carries the rule out on variables.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from capture import break_reasons as reasons
+from capture.graph.op_rules import RuleKind, classify, classify_attribute, classify_method
+from capture.sources import AttrSource
+from capture.variables.attributes import bind, object_getattr, register_getattr
+from capture.variables.base import MISSING, LazyVariable, Variable, unsupported
+from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, ScalarVariable, boolean
+from capture.variables.containers import TupleVariable
+from capture.variables.functions import BuiltinVariable, FunctionVariable, MethodVariable
+from capture.variables.objects import ObjectVariable, lookup_mro
+from capture.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from capture.symbolic_convert.translator import Translator as Tracer
+
+_AUTOGRAD = frozenset({"backward", "grad"})
+_COMPILING = frozenset({"is_compiling", "is_dynamo_compiling"})
+
+
+def call_rule(tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]) -> Any:
+    """Call a torch function by its rule, or return None: it has none (or is to be inlined)."""
+    special = _SPECIAL.get(value) if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)) else None
+    if special is not None:
+        return special(tracer, args, kwargs)
+    rule = classify(value)
+    if rule is None:
+        return None
+    kind = rule.kind
+    if kind is RuleKind.INLINE:
+        return None
+    if kind is RuleKind.NODE or kind is RuleKind.STATE:
+        if isinstance(value, (types.BuiltinFunctionType,)) and value.__module__ == "_operator":
+            if not any(_touches_tensor(tracer, a) for a in args):
+                return _operator_call(tracer, value, args, kwargs)
+        if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType, types.FunctionType)):
+            owner = getattr(value, "__objclass__", None)
+            if owner is not None and issubclass(torch.Tensor, owner) and owner is not object:
+                if not isinstance(args[0], TensorVariable):
+                    unsupported(reasons.TENSOR_SUBCLASS, args[0].describe())
+                return graph_method(tracer, rule.name, args, kwargs)
+            if value.__module__ == "torch._tensor":
+                return graph_method(tracer, rule.name, args, kwargs)
+        return graph_node(tracer, value, args, kwargs)
+    if kind is RuleKind.CONSTANT:
+        return constant_call(tracer, value, rule.name, args, kwargs)
+    reason = reasons.BACKWARD if rule.name in _AUTOGRAD else reasons.UNKNOWN_CALLABLE
+    if "depends on data" in rule.reason:
+        unsupported(reasons.DATA_DEPENDENT, f"`{rule.name}`")
+    unsupported(reason, f"{rule.name} ({rule.reason})" if rule.reason else rule.name)
+
+
+def _touches_tensor(tracer: Tracer, v: Variable) -> bool:
+    v = v.realize(tracer)
+    if isinstance(v, (TensorVariable, ScalarVariable)):
+        return True
+    return isinstance(v, TupleVariable) and any(_touches_tensor(tracer, i) for i in v.items(tracer))
+
+
+def _operator_call(tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]) -> Any:
+    """A function of ``operator`` on values that are no tensors: the object protocol decides."""
+    from capture.variables import operators
+
+    name = value.__name__.rstrip("_")
+    for table in (operators.BINARY, operators.INPLACE, operators.COMPARE):
+        for symbol, entry in table.items():  # type: ignore[attr-defined]
+            if entry[0] is value and len(args) == 2:
+                if table is operators.COMPARE:
+                    return operators.compare(tracer, symbol, args[0], args[1])
+                return operators.binary_op(tracer, symbol, args[0], args[1])
+    for symbol, entry in operators.UNARY.items():
+        if entry[0] is value:
+            return operators.unary_op(tracer, symbol, args[0])
+    if name == "getitem":
+        return operators.getitem(tracer, args[0], args[1])
+    if name == "setitem":
+        operators.setitem(tracer, args[0], args[1], args[2])
+        return NONE
+    if name == "delitem":
+        operators.delitem(tracer, args[0], args[1])
+        return NONE
+    if name == "contains":
+        return operators.contains(tracer, args[0], args[1])
+    if name == "truth":
+        return boolean(operators.truth(tracer, args[0]))
+    if name == "not":
+        return boolean(not operators.truth(tracer, args[0]))
+    return None
+
+
+def graph_node(tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """Put a call of a function into the graph."""
+    return tracer.graph_call("call_function", value, args, kwargs)
+
+
+def graph_method(tracer: Tracer, name: str, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """Put a call of a tensor method into the graph."""
+    rule = classify_method(name)
+    if rule.kind is RuleKind.BREAK:
+        if name in _AUTOGRAD:
+            unsupported(reasons.BACKWARD, f"Tensor.{name}()")
+        if "depends on data" in rule.reason:
+            unsupported(reasons.DATA_DEPENDENT, f"Tensor.{name}()")
+        unsupported(reasons.UNKNOWN_CALLABLE, f"Tensor.{name}")
+    if rule.kind is RuleKind.CONSTANT:
+        return constant_method(tracer, name, args, kwargs)
+    return tracer.graph_call("call_method", name, args, kwargs)
+
+
+# --- constants -----------------------------------------------------------------------------------
+
+
+def constant_call(
+    tracer: Tracer, value: Any, name: str, args: list[Variable], kwargs: dict[str, Variable]
+) -> Any:
+    """A function whose result metadata and state decide."""
+    if args and isinstance(args[0], TensorVariable) and name in _METHODS_BY_NAME:
+        return constant_method(tracer, name, args, kwargs)
+    if name.startswith(("has_torch_function", "_has_torch_function")):
+        return FALSE
+    if name == "is_tensor":
+        return boolean(isinstance(args[0].realize(tracer), TensorVariable))
+    if name == "is_storage":
+        return FALSE
+    if name == "is_grad_enabled":
+        return boolean(tracer.graph.state.grad_enabled)
+    if name == "is_inference_mode_enabled":
+        return boolean(tracer.graph.state.inference_mode)
+    if name == "result_type" or any(isinstance(a.realize(tracer), TensorVariable) for a in args):
+        return tracer.graph_call("call_function", value, args, kwargs)
+    known = [tracer.as_python(a) for a in args]
+    named = {k: tracer.as_python(v) for k, v in kwargs.items()}
+    if any(v is MISSING for v in [*known, *named.values()]):
+        unsupported(reasons.UNKNOWN_CALLABLE, name)
+    try:
+        result = tracer.graph.state_value(value, known, named)
+    except Exception as error:
+        tracer.raise_real(error)
+    return tracer.wrap_result(result)
+
+
+def _dim(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> int | None:
+    given = args[1] if len(args) > 1 else kwargs.get("dim")
+    if given is None:
+        return None
+    number = tracer.as_python(given)
+    return number if type(number) is int else None
+
+
+def constant_method(tracer: Tracer, name: str, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """A tensor method whose result metadata decides."""
+    tensor = args[0]
+    assert isinstance(tensor, TensorVariable)
+    meta = tensor.meta
+    if name in ("size", "stride"):
+        values = meta.shape if name == "size" else meta.stride
+        if values is None:
+            unsupported(reasons.UNKNOWN_ATTRIBUTE, f"Tensor.{name}")
+        if len(args) == 1 and not kwargs:
+            return TupleVariable([ConstantVariable(n) for n in values], torch.Size if name == "size" else tuple)
+        dim = _dim(tracer, args, kwargs)
+        if dim is None:
+            unsupported(reasons.UNKNOWN_CALLABLE, f"Tensor.{name}")
+        if not -len(values) <= dim < len(values):
+            low, high = -max(len(values), 1), max(len(values), 1) - 1
+            tracer.raise_error(
+                IndexError, f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
+            )
+        return ConstantVariable(values[dim])
+    if name in ("dim", "ndimension"):
+        return ConstantVariable(len(meta.shape))
+    if name in ("numel", "nelement"):
+        total = 1
+        for n in meta.shape:
+            total *= n
+        return ConstantVariable(total)
+    if name == "__len__":
+        if not meta.shape:
+            tracer.raise_error(TypeError, "len() of a 0-d tensor")
+        return ConstantVariable(meta.shape[0])
+    if name == "element_size":
+        return ConstantVariable(meta.dtype.itemsize)
+    if name == "is_contiguous":
+        given = args[1] if len(args) > 1 else kwargs.get("memory_format")
+        fmt = torch.contiguous_format if given is None else tracer.as_python(given)
+        return boolean(meta.is_contiguous(fmt))
+    if name == "is_floating_point":
+        return boolean(meta.dtype.is_floating_point)
+    if name == "is_complex":
+        return boolean(meta.dtype.is_complex)
+    if name == "is_signed":
+        return boolean(meta.dtype.is_signed)
+    if name in ("is_conj", "is_neg", "is_inference"):
+        return boolean(getattr(meta, name))
+    if name == "get_device":
+        return ConstantVariable(-1 if meta.device.type == "cpu" else meta.device.index or 0)
+    if name == "is_same_size":
+        other = args[1].realize(tracer)
+        assert isinstance(other, TensorVariable)
+        return boolean(meta.shape == other.meta.shape)
+    unsupported(reasons.UNKNOWN_CALLABLE, f"Tensor.{name}")
+
+
+_METHODS_BY_NAME = frozenset(
+    "size stride dim ndimension numel nelement is_floating_point is_complex is_signed is_conj is_neg is_inference is_same_size".split()
+)
+
+
+# --- attributes of tensors --------------------------------------------------------------------------
+
+
+def tensor_getattr(tracer: Tracer, obj: TensorVariable, name: str) -> Variable:
+    """``tensor.name``."""
+    meta = obj.meta
+    reader = _READERS.get(name)
+    if reader is not None:
+        found: Variable = reader(obj)
+        return found
+    if obj.attrs and name in obj.attrs:
+        return obj.attrs[name]
+    rule = classify_attribute(name)
+    if rule.kind is RuleKind.NODE:
+        return tracer.graph_call("call_function", getattr, [obj, ConstantVariable(name)], {})
+    if name == "grad" and obj.source is not None and not obj.value.meta.has_grad_fn:
+        return tracer.tensor_grad(obj)
+    cls = meta.cls
+    raw, holder = lookup_mro(cls, name)
+    if raw is MISSING:
+        return object_attr(tracer, obj, name)
+    kind = type(raw)
+    if kind is types.MethodDescriptorType or kind is types.WrapperDescriptorType:
+        return MethodVariable(BuiltinVariable(raw), obj)
+    if kind is types.FunctionType and holder is not None and holder.__module__.startswith("torch"):
+        return MethodVariable(BuiltinVariable(raw), obj)
+    if name == "__class__":
+        return tracer.class_variable(cls, obj.source)
+    if kind is property or kind is types.GetSetDescriptorType:
+        try:
+            if rule.kind is RuleKind.CONSTANT:
+                return tracer.wrap_result(getattr(torch.empty(0, dtype=meta.dtype), name))
+        except (AttributeError, RuntimeError):
+            pass
+        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"Tensor.{name}")
+    return bind(tracer, raw, None, obj, cls, name)
+
+
+def object_attr(tracer: Tracer, obj: TensorVariable, name: str) -> Variable:
+    """An attribute that the program itself put on a tensor, or an AttributeError."""
+    if obj.source is not None:
+        real = tracer.real_value(obj)
+        if real is not MISSING:
+            from capture.guards.kinds import DictHas, DictLacks
+            from capture.sources import DictItemSource, InstanceDictSource
+
+            attrs = getattr(real, "__dict__", {})
+            holder = InstanceDictSource(obj.source)
+            if name in attrs:
+                tracer.guard(DictHas(holder, name))
+                return LazyVariable(attrs[name], DictItemSource(holder, name))
+            if attrs:
+                tracer.guard(DictLacks(holder, name))
+    return object_getattr(tracer, obj, name, obj.python_type(), None, hook=False)
+
+
+def tensor_has_attr(obj: TensorVariable, name: str) -> bool:
+    """``hasattr(tensor, name)``."""
+    return hasattr(obj.python_type(), name) or bool(obj.attrs and name in obj.attrs)
+
+
+def _device_flag(kind: str) -> Callable[[TensorVariable], Variable]:
+    return lambda obj: boolean(obj.meta.device.type == kind)
+
+
+_READERS: dict[str, Callable[[TensorVariable], Variable]] = {
+    "shape": lambda obj: TupleVariable([ConstantVariable(n) for n in obj.meta.shape], torch.Size),
+    "dtype": lambda obj: ConstantVariable(obj.meta.dtype),
+    "device": lambda obj: ConstantVariable(obj.meta.device),
+    "layout": lambda obj: ConstantVariable(obj.meta.layout),
+    "ndim": lambda obj: ConstantVariable(len(obj.meta.shape)),
+    "requires_grad": lambda obj: boolean(obj.meta.requires_grad),
+    "is_leaf": lambda obj: boolean(obj.meta.is_leaf),
+    "is_cuda": _device_flag("cuda"),
+    "is_cpu": _device_flag("cpu"),
+    "is_meta": _device_flag("meta"),
+    "is_mps": _device_flag("mps"),
+    "is_xpu": _device_flag("xpu"),
+    "itemsize": lambda obj: ConstantVariable(obj.meta.dtype.itemsize),
+    "is_sparse": lambda obj: FALSE,
+    "is_quantized": lambda obj: FALSE,
+    "is_nested": lambda obj: FALSE,
+    "is_mkldnn": lambda obj: FALSE,
+}
+
+register_getattr(TensorVariable, tensor_getattr)
+
+
+# --- special functions ----------------------------------------------------------------------------------
+
+
+def object_rule(
+    tracer: Tracer, fn: ObjectVariable, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable | None:
+    """Rules for calling objects of C types that torch knows (operator overloads)."""
+    value = fn.value
+    if value is MISSING:
+        return None
+    if isinstance(value, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):
+        found: Variable | None = call_rule(tracer, value, [a.realize(tracer) for a in args], kwargs)
+        return found
+    return None
+
+
+def _true(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    return TRUE
+
+
+def _false(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    return FALSE
+
+
+def _first(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    return args[0]
+
+
+def _none(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    return NONE
+
+
+def _graph_break(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    unsupported(reasons.USER_BREAK, "graph_break()")
+
+
+_SPECIAL: dict[Any, Any] = {
+    torch.compiler.is_compiling: _true,
+    torch.compiler.is_dynamo_compiling: _true,
+    torch.compiler.is_exporting: _false,
+    torch.jit.is_scripting: _false,
+    torch.jit.is_tracing: _false,
+    torch._C._get_tracing_state: _none,
+    torch._C._is_tracing: _false,
+    torch._C._log_api_usage_once: _none,
+    torch._C._cuda_isCurrentStreamCapturing if hasattr(torch._C, "_cuda_isCurrentStreamCapturing") else None: _false,
+}  # fmt: skip
+
+
+def register_special(function: Any, handler: Any) -> None:
+    """Give a function a rule of its own (used for the package's public functions)."""
+    _SPECIAL[function] = handler
+
+
+SPECIAL_HANDLERS = {"true": _true, "break": _graph_break, "first": _first}
+assert AttrSource and FunctionVariable

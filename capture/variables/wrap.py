@@ -1,0 +1,333 @@
+"""Holds the step from a real value to a variable, by exact type; must not know the interpreter.
+
+What is wrapped here was depended on: each kind adds the guards that make it valid.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from capture.guards.kinds import Equals, ExprHolds, IdIs, IsSame, LenIs, TypeIs
+from capture.guards.torch_kinds import TensorFacts, TensorMatch
+from capture.sources import (
+    AttrSource,
+    BuiltinsSource,
+    CellContentsSource,
+    ClosureCellSource,
+    FunctionClosureSource,
+    FunctionCodeSource,
+    FunctionDefaultsSource,
+    FunctionGlobalsSource,
+    FunctionKwDefaultsSource,
+    DictItemSource,
+    GlobalsSource,
+    ItemSource,
+    LocalSource,
+    MethodFuncSource,
+    MethodSelfSource,
+    PartialSource,
+    Source,
+    TypeAttrSource,
+    TypeSource,
+)
+from capture.variables.base import MISSING, LazyVariable, Variable
+from capture.variables.constant import ConstantVariable, ScalarVariable
+from capture.variables.containers import (
+    DictVariable,
+    ListVariable,
+    RangeVariable,
+    SetVariable,
+    SliceVariable,
+    TupleVariable,
+    is_constant_key,
+)
+from capture.variables.functions import (
+    BuiltinVariable,
+    CellVariable,
+    FunctionVariable,
+    MethodVariable,
+    PartialVariable,
+)
+from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVariable
+from capture.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from capture.symbolic_convert.translator import Translator as Tracer
+
+_BY_EQUALITY = frozenset({type(None), bool, str, bytes, complex, type(Ellipsis), type(NotImplemented), torch.device})
+_BY_IDENTITY = frozenset({torch.dtype, torch.layout, torch.memory_format, types.CodeType})
+_DESCRIPTORS = frozenset(
+    {
+        types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+        types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType,
+        types.MethodWrapperType,
+    }
+)  # fmt: skip
+TENSOR_TYPES = frozenset({torch.Tensor, torch.nn.Parameter})
+
+
+def wrap(tracer: Tracer, value: Any, source: Source) -> Variable:
+    """The variable for a value reached through a source, guarded."""
+    kind = type(value)
+    if kind in _BY_EQUALITY:
+        tracer.guard(Equals(source, value))
+        return ConstantVariable(value, source)
+    if kind is int or kind is float:
+        return wrap_number(tracer, value, source)
+    if kind in _BY_IDENTITY:
+        tracer.guard(IdIs(source, value))
+        return ConstantVariable(value, source)
+    known = tracer.identity.get(id(value))
+    if known is not None:
+        if known.source != source and known.source is not None:
+            same_object(tracer, known, value, source)
+        return known
+    variable = wrap_object(tracer, kind, value, source)
+    tracer.identity[id(value)] = variable
+    tracer.keep_alive.append(value)
+    return variable
+
+
+def same_object(tracer: Tracer, known: Variable, value: Any, source: Source) -> None:
+    """Guard that another way to a known object still leads to it."""
+    if isinstance(known, (ClassVariable, ModuleVariable, BuiltinVariable)) or (
+        isinstance(known, FunctionVariable) and known.source in tracer.by_identity
+    ):
+        tracer.guard(IdIs(source, value))
+    else:
+        assert known.source is not None
+        tracer.guard(IsSame(source, known.source))
+
+
+def wrap_number(tracer: Tracer, value: Any, source: Source) -> Variable:
+    """An int or float: a constant at first, an input of the graph once it was seen to change."""
+    if tracer.is_dynamic(source, value):
+        known = tracer.scalars.get(source)
+        if known is None:
+            tracer.guard(TypeIs(source, type(value)))
+            scalar = tracer.graph.add_scalar_input(name_for(source), value, source)
+            known = tracer.scalars[source] = ScalarVariable(scalar, "a0", (source,), source)
+        return known
+    tracer.guard(Equals(source, value))
+    return ConstantVariable(value, source)
+
+
+def name_for(source: Source) -> str:
+    """A readable graph name for a source."""
+    text = "".join(c if c.isalnum() else "_" for c in source.name)
+    while "__" in text:
+        text = text.replace("__", "_")
+    text = text.strip("_") or "input"
+    return text if not text[0].isdigit() else f"input_{text}"
+
+
+def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Variable:
+    """The variable of a value with identity."""
+    if kind in TENSOR_TYPES:
+        return wrap_tensor(tracer, value, source)
+    if kind is types.FunctionType:
+        return wrap_function(tracer, value, source)
+    if isinstance(value, type):
+        tracer.guard(IdIs(source, value))
+        tracer.class_sources.setdefault(value, source)
+        return ClassVariable(value, source)
+    if isinstance(value, types.ModuleType):
+        tracer.guard(IdIs(source, value))
+        return ModuleVariable(value, source)
+    if kind in _DESCRIPTORS:
+        tracer.guard(IdIs(source, value))
+        return BuiltinVariable(value, source)
+    if kind is types.MethodType:
+        tracer.guard(TypeIs(source, kind))
+        fn = tracer.wrap(value.__func__, MethodFuncSource(source))
+        return MethodVariable(fn, tracer.wrap(value.__self__, MethodSelfSource(source)), source)
+    if isinstance(value, enum.Enum):
+        tracer.guard(IdIs(source, value))
+        return ObjectVariable(kind, value, source)
+    if isinstance(value, torch.Tensor):
+        tracer.guard(TypeIs(source, kind))
+        return ObjectVariable(kind, value, source)
+    if kind is types.CellType:
+        tracer.guard(TypeIs(source, kind))
+        return CellVariable(value, source)
+    tracer.guard(TypeIs(source, kind))
+    tracer.class_sources.setdefault(kind, TypeSource(source))
+    if isinstance(value, dict):
+        return DictVariable(kind, value, source)
+    if isinstance(value, list):
+        return ListVariable(None, kind, value, source)
+    if isinstance(value, tuple):
+        return TupleVariable(None, kind, value, source)
+    if isinstance(value, collections.deque):
+        tracer.guard(Equals(AttrSource(source, "maxlen"), value.maxlen))
+        return ListVariable(None, kind, value, source, maxlen=value.maxlen)
+    if kind is range:
+        for name in ("start", "stop", "step"):
+            tracer.guard(Equals(AttrSource(source, name), getattr(value, name)))
+        return RangeVariable(value, source)
+    if kind is slice:
+        parts: list[Variable] = [
+            LazyVariable(getattr(value, n), AttrSource(source, n)) for n in ("start", "stop", "step")
+        ]
+        return SliceVariable(parts, source)
+    if kind in (set, frozenset) and all(is_constant_key(k) for k in value):
+        wanted = frozenset(value)
+        tracer.guard(LenIs(source, len(wanted)))
+        tracer.guard(ExprHolds((source,), _SetEquals(wanted), f"{source.name} == {set(value)!r}"))
+        return SetVariable(None, kind, value, source)
+    if kind is functools.partial:
+        fn = LazyVariable(value.func, PartialSource(source, "func"))
+        args_source = PartialSource(source, "args")
+        tracer.guard(LenIs(args_source, len(value.args)))
+        args: list[Variable] = [LazyVariable(a, ItemSource(args_source, i)) for i, a in enumerate(value.args)]
+        held = tracer.wrap(value.keywords, PartialSource(source, "keywords"))
+        assert isinstance(held, DictVariable)
+        keywords = {k: entry[1] for k, entry in held.load(tracer).items()}
+        return PartialVariable(kind, fn, args, keywords, value, source)
+    return ObjectVariable(kind, value, source)
+
+
+class _SetEquals:
+    """Compare a set with a remembered one; equal instances make equal guards."""
+
+    def __init__(self, wanted: frozenset[Any]) -> None:
+        self.wanted = wanted
+
+    def __call__(self, value: Any) -> bool:
+        return bool(value == self.wanted)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SetEquals) and other.wanted == self.wanted
+
+    def __hash__(self) -> int:
+        return hash(self.wanted)
+
+
+def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source) -> Variable:
+    """A plain tensor or parameter: an input of the graph, guarded by its metadata."""
+    facts = TensorFacts.of(value)
+    if not facts.plain:
+        tracer.guard(TypeIs(source, type(value)))
+        return ObjectVariable(type(value), value, source)
+    tracer.guard(TensorMatch(source, facts))
+    tensor = tracer.graph.add_input(name_for(source), value, source)
+    variable = TensorVariable(tensor, source)
+    tracer.tensors[id(tensor)] = variable
+    tracer.real_tensors[source] = value
+    return variable
+
+
+def is_fixed_path(source: Source) -> bool:
+    """True if the way to a value starts at the module's globals or goes through a class."""
+    step: Source | None = source
+    while step is not None:
+        if isinstance(step, (GlobalsSource, BuiltinsSource, TypeAttrSource, TypeSource)):
+            return True
+        if isinstance(step, (LocalSource, ClosureCellSource)):
+            return False
+        step = step.parent
+    return False
+
+
+def wrap_function(tracer: Tracer, value: types.FunctionType, source: Source) -> FunctionVariable:
+    """A Python function: by identity where it is part of the program, by code where it is passed in."""
+    if is_fixed_path(source):
+        tracer.guard(IdIs(source, value))
+        tracer.by_identity.add(source)
+    else:
+        tracer.guard(TypeIs(source, types.FunctionType))
+        tracer.guard(IdIs(FunctionCodeSource(source), value.__code__))
+    code = value.__code__
+    globals_ = tracer.wrap(value.__globals__, FunctionGlobalsSource(source))
+    assert isinstance(globals_, DictVariable)
+    closure = []
+    for i, cell in enumerate(value.__closure__ or ()):
+        closure.append(tracer.cell_variable(cell, FunctionClosureSource(source, i)))
+    defaults: list[Variable] = []
+    held = value.__defaults__
+    if held:
+        where = FunctionDefaultsSource(source)
+        tracer.guard(LenIs(where, len(held)))
+        defaults = [LazyVariable(v, ItemSource(where, i)) for i, v in enumerate(held)]
+    keyword_source = FunctionKwDefaultsSource(source)
+    kwdefaults: dict[str, Variable] = {
+        k: LazyVariable(v, DictItemSource(keyword_source, k)) for k, v in (value.__kwdefaults__ or {}).items()
+    }
+    return FunctionVariable(
+        code, globals_, name=value.__name__, qualname=value.__qualname__, closure=closure,
+        defaults=defaults, kwdefaults=kwdefaults, value=value, source=source,
+    )  # fmt: skip
+
+
+class StaticDictVariable(DictVariable):
+    """The globals of the package's own functions: constant, so nothing is guarded."""
+
+    __slots__ = ("real",)
+
+    def __init__(self, real: dict[str, Any]) -> None:
+        super().__init__(dict)
+        self.real = real
+
+    def get_hashed(self, tracer: Any, hashed: Any, key: Variable | None = None) -> Variable | None:
+        found = self.real.get(hashed, MISSING)
+        return None if found is MISSING else tracer.wrap_static(found, None)
+
+
+def wrap_static(tracer: Tracer, value: Any, source: Source | None) -> Variable:
+    """The variable of a value that the program cannot change, or that has a source after all."""
+    if source is not None:
+        return tracer.wrap(value, source)
+    kind = type(value)
+    if is_constant_key(value) or kind in _BY_EQUALITY or kind in _BY_IDENTITY:
+        return ConstantVariable(value)
+    known = tracer.identity.get(id(value))
+    if known is not None:
+        return known
+    variable: Variable
+    if kind is types.FunctionType:
+        variable = FunctionVariable(
+            value.__code__, StaticDictVariable(value.__globals__), name=value.__name__,
+            qualname=value.__qualname__,
+            closure=[static_cell(tracer, c) for c in value.__closure__ or ()],
+            defaults=[wrap_static(tracer, d, None) for d in value.__defaults__ or ()],
+            kwdefaults={k: wrap_static(tracer, d, None) for k, d in (value.__kwdefaults__ or {}).items()},
+            value=value,
+        )  # fmt: skip
+    elif isinstance(value, type):
+        variable = ClassVariable(value, tracer.class_source(value, None, None))
+    elif kind in _DESCRIPTORS:
+        variable = BuiltinVariable(value)
+    elif kind is tuple:
+        variable = TupleVariable([wrap_static(tracer, v, None) for v in value])
+    elif isinstance(value, types.ModuleType):
+        variable = StaticModuleVariable(value)
+    else:
+        variable = ObjectVariable(kind, value)
+    tracer.identity[id(value)] = variable
+    tracer.keep_alive.append(value)
+    return variable
+
+
+class StaticModuleVariable(ObjectVariable):
+    """A module seen by the package's own functions."""
+
+    __slots__ = ()
+
+    def __init__(self, value: types.ModuleType) -> None:
+        super().__init__(type(value), value)
+
+
+def static_cell(tracer: Tracer, cell: types.CellType) -> CellVariable:
+    """The cell of a function of ours."""
+    variable = CellVariable()
+    variable.contents = wrap_static(tracer, cell.cell_contents, None)
+    return variable
+
+
+assert CellContentsSource
