@@ -16,10 +16,11 @@ from capture.symbolic_convert.resume import BreakCode, Layout, Slot
 
 
 class Box:
-    """Hands its items over and forgets them."""
+    """Hands its items over and forgets them; takes the list over."""
 
-    def __init__(self, items: Sequence[object]) -> None:
-        self.items = list(items)[::-1]
+    def __init__(self, items: list[object]) -> None:
+        items.reverse()
+        self.items = items
 
     def __iter__(self) -> Iterator[object]:
         return self
@@ -54,6 +55,7 @@ class Stepper:
         self.decoded = decode(self.code)
         self.break_codes = {}
         self.resume_codes = {}
+        self.made = 0
 
     def start(self, *args: object) -> tuple[State, tuple[CellType, ...]]:
         """Return the state at the first instruction behind the making of cells, and the cells."""
@@ -79,13 +81,8 @@ class Stepper:
         if not resume.takes_slot0(self.code):
             return function(Box(values))
         arg0 = self.code.co_varnames[0]
-        bound = layout.arg0_in_cell or (
-            arg0 not in self.code.co_cellvars and arg0 in layout.locals
-        )
-        slot0 = values.pop(0) if bound else None
-        box = Box(values)
-        del values
-        return function(slot0, box)
+        bound = layout.arg0_in_cell or (arg0 not in self.code.co_cellvars and arg0 in layout.locals)
+        return function(values.pop(0) if bound else None, Box(values))
 
     def instruction(self, state: State) -> Instruction:
         """Return the instruction that the state stands before."""
@@ -116,17 +113,17 @@ class Stepper:
             self.resume_codes[key] = code
         return self.call(code, cells, state)
 
-    def run(self, args: Sequence[object], steps: int) -> tuple[Any, bool]:
-        """Run ``steps`` instructions one by one, then the rest; tell whether all steps were made.
+    def run(self, args: Sequence[object], steps: int) -> Any:
+        """Run ``steps`` instructions one by one, then the rest natively; ``made`` counts them.
 
         With ``steps`` below zero everything is stepped through, down to the return.
         """
         state, cells = self.start(*args)
-        made = 0
-        while made != steps and self.instruction(state).op is not Op.RETURN_VALUE:
+        self.made = 0
+        while self.made != steps and self.instruction(state).op is not Op.RETURN_VALUE:
             state = self.step(state, cells)
-            made += 1
-        return self.resume(state, cells), made == steps
+            self.made += 1
+        return self.resume(state, cells)
 
 
 def outcome_of(call: Callable[[], object]) -> tuple[object, ...]:
