@@ -31,7 +31,7 @@ from capture.graph.propagate import (
     propagate,
     remember,
 )
-from capture.graph.state import TorchState, applied, snapshot
+from capture.graph.state import TorchState, applied, restored, snapshot
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta, meta_of
 from capture.graph.values import ScalarValue, StateToken, TensorValue, ViewKind
 
@@ -377,7 +377,7 @@ class OutputGraph:
         else:
             before = self.state
             try:
-                with applied(before):
+                with restored(), applied(before):
                     returned = target(*args, **kwargs)
                     self.state = snapshot()
                     if name == "_enter_autocast":

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-__all__ = ["TorchState", "applied", "snapshot"]
+__all__ = ["TorchState", "applied", "restored", "snapshot"]
 
 
 class TorchState(NamedTuple):
@@ -91,6 +91,16 @@ def applied(state: TorchState) -> Iterator[None]:
     finally:
         if guard is not None:
             guard.__exit__(None, None, None)
+        _set(before)
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """Put the process back into its state after the ``with`` block."""
+    before = snapshot()
+    try:
+        yield
+    finally:
         _set(before)
 
 

@@ -5,30 +5,69 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import fx
 
 from capture.errors import InternalError
+from capture.graph import fake
+from capture.graph.recording import Recording
+from capture.graph.state import restored
+from capture.graph.tensor_meta import TensorMeta, meta_of
 
 __all__ = ["verify"]
 
 
 def verify(gm: fx.GraphModule, example_inputs: Sequence[Any], n_outputs: int) -> None:
-    """Check the form of a graph.
+    """Check the form of a graph, and its metadata by a run on fake tensors.
 
     Raises:
         InternalError: if something is wrong with it.
     """
+    _check_form(gm, example_inputs, n_outputs)
+    with restored():
+        _Rerun(gm).check(example_inputs)
+
+
+def _check_form(gm: fx.GraphModule, example_inputs: Sequence[Any], n_outputs: int) -> None:
     gm.graph.lint()
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     if len(placeholders) != len(example_inputs):
         raise InternalError(f"{len(placeholders)} placeholders, {len(example_inputs)} inputs")
-    for node in placeholders:
-        if not node.users:
-            raise InternalError(f"the input {node.name} is unused")
-    allowed = ("placeholder", "call_function", "call_method", "output")
+    seen_other = False
     for node in gm.graph.nodes:
-        if node.op not in allowed:
+        if node.op not in ("placeholder", "call_function", "call_method", "output"):
             raise InternalError(f"a node of kind {node.op}: {node.name}")
+        if node.op != "placeholder":
+            seen_other = True
+        elif seen_other:
+            raise InternalError(f"the input {node.name} comes after other nodes")
+        elif not node.users:
+            raise InternalError(f"the input {node.name} is unused")
     (result,) = gm.graph.output_node().args
     if not isinstance(result, tuple) or len(result) != n_outputs:
         raise InternalError(f"the graph returns {result!r}, not a tuple of {n_outputs}")
+
+
+class _Rerun(fx.Interpreter):
+    """Runs a graph on fake tensors and compares each node's result with what was propagated."""
+
+    def check(self, example_inputs: Sequence[Any]) -> None:
+        """Run and compare."""
+        metas = [meta_of(x) if isinstance(x, torch.Tensor) else None for x in example_inputs]
+        if any(meta is not None and not meta.is_plain for meta in metas):
+            return  # operators refuse these; the graph only passes them on
+        inputs = [
+            x if meta is None else fake.make_fake(meta)
+            for x, meta in zip(example_inputs, metas, strict=True)
+        ]
+        with fake.running(Recording()):
+            self.run(*inputs, enable_io_processing=False)
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        expected: TensorMeta | None = n.meta.get("capture_meta")
+        if isinstance(result, torch.Tensor) and expected is not None:
+            found = meta_of(result)._replace(cls=expected.cls)
+            if found != expected:
+                raise InternalError(f"the node {n.name} gives {found}, not {expected}")
+        return result
