@@ -452,7 +452,7 @@ class _Piece:
             compiled = graph.compile(cg.outputs, self.options.backend)
             fn, boxed, keys = compiled.fn, compiled.boxed, list(compiled.input_keys)
             counters.record_graph(self.name, graph.num_ops)
-            if graph.state != graph.initial_state:
+            if graph.state != tracer.initial_state:
                 fn = _restoring_grad_mode(fn)
         captures: list[Source] = list(keys)
         places: dict[str, int] = {}

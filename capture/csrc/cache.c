@@ -185,8 +185,9 @@ code_extra_free(void *memory)
     PyErr_Restore(type, value, traceback);
 }
 
-Site *
-code_site(CodeExtra *extra, Region *region)
+/* Borrows; NULL without an exception when there is none. A region looked for often comes first. */
+static Site *
+code_site_find(CodeExtra *extra, const Region *region)
 {
     SiteSlot *slots = extra->slots;
     for (int i = 0; i < extra->n_slots; i++) {
@@ -199,24 +200,36 @@ code_site(CodeExtra *extra, Region *region)
             return slots[0].site;
         }
     }
+    return NULL;
+}
+
+Site *
+code_site(CodeExtra *extra, Region *region)
+{
+    Site *site = code_site_find(extra, region);
+    if (LIKELY(site != NULL)) {
+        return site;
+    }
+    site = (Site *)Site_Type->tp_alloc(Site_Type, 0);
+    if (site == NULL) {
+        return NULL;
+    }
+    /* Allocating may run the collector, and with it anything: look at the extra only now. */
+    Site *made_meanwhile = code_site_find(extra, region);
+    if (made_meanwhile != NULL) {
+        Py_DECREF(site);
+        return made_meanwhile;
+    }
     if (extra->n_slots == extra->capacity) {
         int capacity = extra->capacity == 0 ? 1 : extra->capacity * 2;
-        slots = PyMem_Realloc(extra->slots, (size_t)capacity * sizeof(SiteSlot));
+        SiteSlot *slots = PyMem_Realloc(extra->slots, (size_t)capacity * sizeof(SiteSlot));
         if (slots == NULL) {
+            Py_DECREF(site);
             PyErr_NoMemory();
             return NULL;
         }
         extra->slots = slots;
         extra->capacity = capacity;
-    }
-    /* Allocating may run the collector, and with it anything: look at the extra only after. */
-    Site *site = (Site *)Site_Type->tp_alloc(Site_Type, 0);
-    if (site == NULL) {
-        return NULL;
-    }
-    if (extra->n_slots == extra->capacity) {
-        Py_DECREF(site);
-        return code_site(extra, region);
     }
     site->layout = Py_NewRef(Py_None);
     site->data = Py_NewRef(Py_None);

@@ -11,6 +11,7 @@ static _PyFrameEvalFunction neighbour;
 /* Regions entered and not left, over all threads. Under the GIL. */
 static long threads_inside;
 static PyObject *probe_function;
+static PyInterpreterState *interpreter; /* the main one: others are refused */
 /* What evaluating one Python frame takes of the C recursion budget. */
 static int evaluation_cost;
 
@@ -212,10 +213,10 @@ capture_eval_frame(PyThreadState *tstate, Frame *frame, int throwflag)
 
 /* ---- putting the hook in place --------------------------------------------------------------------------- */
 
-static _PyFrameEvalFunction
+static inline _PyFrameEvalFunction
 hook_current(void)
 {
-    return _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
+    return interpreter_evaluator(interpreter);
 }
 
 bool
@@ -262,7 +263,7 @@ hook_enter(CaptureThread *thread)
     } else {
         neighbour = current;
     }
-    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), capture_eval_frame);
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, capture_eval_frame);
 }
 
 /* Take the hook out, unless a neighbour sits on top of it: then it stays as a pass-through. */
@@ -271,7 +272,7 @@ hook_remove(void)
 {
     if (hook_is_installed()) {
         _PyInterpreterState_SetEvalFrameFunc(
-            PyInterpreterState_Get(), neighbour != NULL ? neighbour : _PyEval_EvalFrameDefault);
+            interpreter, neighbour != NULL ? neighbour : _PyEval_EvalFrameDefault);
         neighbour = NULL;
     }
 }
@@ -360,7 +361,6 @@ measure_evaluation_cost(void)
         return -1;
     }
     CaptureThread *thread = &capture_thread;
-    PyInterpreterState *interpreter = PyInterpreterState_Get();
     _PyFrameEvalFunction current = hook_current();
     _PyInterpreterState_SetEvalFrameFunc(interpreter, capture_eval_frame);
     thread->probing = 1;
@@ -377,6 +377,7 @@ measure_evaluation_cost(void)
 int
 eval_frame_init(PyObject *module)
 {
+    interpreter = PyInterpreterState_Main();
     if (probe_function == NULL) {
         probe_function = function_from_source("lambda: None");
         if (probe_function == NULL || measure_evaluation_cost() < 0) {

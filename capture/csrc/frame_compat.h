@@ -85,6 +85,13 @@ frame_has_code(const Frame *frame)
 #endif
 }
 
+/* The interpreter's evaluator. */
+static inline _PyFrameEvalFunction
+interpreter_evaluator(const PyInterpreterState *interpreter)
+{
+    return interpreter->eval_frame != NULL ? interpreter->eval_frame : _PyEval_EvalFrameDefault;
+}
+
 /* ---- recursion ----------------------------------------------------------------------- */
 
 /* What is left of the C recursion budget. One default evaluation takes some of it (2 units on

@@ -21,7 +21,8 @@ from capture.instructions.versions import FOR_END, LOWER
 from capture.instructions.versions.rules import RawInstruction, Writer, cache_entries
 
 if TYPE_CHECKING:
-    from bytecode import ConcreteBytecode
+    from bytecode import ConcreteBytecode, ConcreteInstr
+    from bytecode.concrete import ExceptionTableEntry
     from bytecode.instr import InstrLocation
 
 __all__ = ["assemble"]
@@ -84,7 +85,7 @@ def assemble(
     concrete.qualname = name if qualname is None else qualname
     concrete.filename = filename
     concrete.first_lineno = firstlineno
-    concrete.flags = flags  # type: ignore[assignment]
+    concrete.flags = flags
     concrete.argcount = len(argnames) - kwonlyargcount - star
     concrete.posonlyargcount = posonlyargcount
     concrete.kwonlyargcount = kwonlyargcount
@@ -231,7 +232,7 @@ class _Lowered:
                     changed = True
         return sizes
 
-    def exception_entries(self, sizes: _Sizes) -> list[object]:
+    def exception_entries(self, sizes: _Sizes) -> list[ExceptionTableEntry]:
         """Return the exception table in raw units."""
         from bytecode.concrete import ExceptionTableEntry
 
@@ -243,7 +244,7 @@ class _Lowered:
                 entries.append(
                     ExceptionTableEntry(first, end - 1, target, entry.depth, entry.lasti)
                 )
-        return entries  # type: ignore[return-value]
+        return entries
 
 
 class _Sizes:
@@ -284,7 +285,7 @@ def _concrete(lowered: _Lowered, sizes: _Sizes, firstlineno: int) -> ConcreteByt
     return ConcreteBytecode(concrete)
 
 
-def _concrete_instr(inst: RawInstruction, prefix: int, location: InstrLocation) -> object:
+def _concrete_instr(inst: RawInstruction, prefix: int, location: InstrLocation) -> ConcreteInstr:
     from bytecode import ConcreteInstr
     from bytecode.instr import opcode_has_argument
 

@@ -1,4 +1,4 @@
-"""Holds the canonical instruction and the exception-table entry; must not know how they are made."""
+"""Holds the canonical instruction and exception entry; must not know how they are made."""
 
 from __future__ import annotations
 

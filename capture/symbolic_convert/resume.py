@@ -21,6 +21,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import CodeType
+from typing import cast
 
 from capture.errors import InternalError
 from capture.instructions.analysis import pops_pushes
@@ -166,7 +167,7 @@ def make_break_code(code: CodeType, index: int, layout: Layout) -> BreakCode:
             target = Outcome(instruction.target, frame.after(layout, jump=True))
             ways.append((len(frame.out) - 1, target))
     end = len(frame.out)
-    outcomes = []
+    outcomes: list[Outcome] = []
     for place, outcome in ways:
         if place >= 0:
             frame.out[place].target = len(frame.out)
@@ -383,7 +384,7 @@ class _Frame:
             if op is Op.LOAD_METHOD:
                 self.emit(Op.LOAD_ATTR, arg)
             else:
-                name, _, two_arguments = arg  # type: ignore[misc]
+                name, _, two_arguments = cast("tuple[str, bool, bool]", arg)
                 self.emit(Op.SUPER_ATTR, (name, False, two_arguments))
             self.emit(Op.PUSH_NULL)
             if NULL_BEFORE_CALLABLE:

@@ -107,6 +107,7 @@ class Translator:
     ) -> None:
         self.func = func
         self.graph = OutputGraph(name)
+        self.initial_state = self.graph.state
         self.guards = GuardSet()
         self.effects = SideEffects(self)
         self.mutations = 0

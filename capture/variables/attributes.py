@@ -50,9 +50,7 @@ from capture.variables.tensor import TensorVariable
 if TYPE_CHECKING:
     from capture.symbolic_convert.translator import Translator as Tracer
 
-_PLAIN_GETATTRIBUTE = frozenset(
-    {object.__getattribute__, type.__getattribute__, types.ModuleType.__getattribute__}
-)
+_PLAIN_MODULES = frozenset({"builtins", "collections", "functools", "types"})
 _FOLDABLE = (
     bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, tuple,
 )  # fmt: skip
@@ -134,12 +132,22 @@ def generic_getattr(tracer: Tracer, obj: Variable, name: str) -> Variable:
     cls = obj.python_type()
     type_source = type_source_of(tracer, obj)
     getattribute, where = type_attribute(tracer, cls, type_source, "__getattribute__")
-    if getattribute not in _PLAIN_GETATTRIBUTE:
+    if not is_plain_getattribute(getattribute):
         if isinstance(getattribute, types.FunctionType):
             fn = tracer.wrap_static(getattribute, where)
             return tracer.call(fn, [obj, ConstantVariable(name)], {})
         unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
     return object_getattr(tracer, obj, name, cls, type_source)
+
+
+def is_plain_getattribute(raw: Any) -> bool:
+    """True if a class looks attributes up as ``object`` does (built-in types repeat the slot)."""
+    if raw is object.__getattribute__:
+        return True
+    if type(raw) is not types.WrapperDescriptorType:
+        return False
+    owner = raw.__objclass__
+    return owner.__module__ in _PLAIN_MODULES and owner is not super
 
 
 def object_getattr(

@@ -262,7 +262,8 @@ def native_new(
     if cls.__flags__ & (1 << 20):
         return None
     if issubclass(cls, BaseException):
-        if new in _EXCEPTION_NEWS and not (kwargs and lookup_mro(cls, "__init__")[0] is BaseException.__init__):
+        owner = getattr(new, "__self__", None)
+        if isinstance(owner, type) and not issubclass(owner, _SPECIAL_EXCEPTIONS) and not kwargs:
             return stamp(tracer, ExceptionVariable(cls, list(args), cls_var))
         return None
     if new is object.__new__:
@@ -290,10 +291,8 @@ def _c_base(cls: type) -> type:
     return object
 
 
-_EXCEPTION_NEWS = frozenset(
-    {BaseException.__new__, OSError.__new__, StopIteration.__new__, BaseExceptionGroup.__new__}
-    - {OSError.__new__, BaseExceptionGroup.__new__}
-)
+# what their constructors make of the arguments is more than ``args``
+_SPECIAL_EXCEPTIONS = (OSError, BaseExceptionGroup, UnicodeError, SyntaxError, ImportError)
 
 
 def stamp(tracer: Tracer, v: Variable) -> Any:

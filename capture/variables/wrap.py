@@ -54,7 +54,7 @@ from capture.variables.functions import (
     MethodVariable,
     PartialVariable,
 )
-from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVariable
+from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVariable, lookup_mro
 from capture.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -140,6 +140,10 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
     if isinstance(value, types.ModuleType):
         tracer.guard(IdIs(source, value))
         return ModuleVariable(value, source)
+    if kind in (types.BuiltinFunctionType, types.MethodWrapperType):
+        bound = bound_native(tracer, value, source)
+        if bound is not None:
+            return bound
     if kind in _DESCRIPTORS:
         tracer.guard(IdIs(source, value))
         return BuiltinVariable(value, source)
@@ -191,6 +195,20 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
         keywords = {k: entry[1] for k, entry in held.load(tracer).items()}
         return PartialVariable(kind, fn, args, keywords, value, source)
     return ObjectVariable(kind, value, source)
+
+
+def bound_native(tracer: Tracer, value: Any, source: Source) -> Variable | None:
+    """A bound method of a C type (``items.append``), or None: a plain C function."""
+    owner = value.__self__
+    if owner is None or isinstance(owner, (types.ModuleType, type)):
+        return None
+    descriptor = lookup_mro(type(owner), value.__name__)[0]
+    if type(descriptor) not in (types.MethodDescriptorType, types.WrapperDescriptorType):
+        return None
+    tracer.guard(TypeIs(source, type(value)))
+    tracer.guard(Equals(AttrSource(source, "__name__"), value.__name__))
+    instance = tracer.wrap(owner, AttrSource(source, "__self__"))
+    return MethodVariable(BuiltinVariable(descriptor), instance, source)
 
 
 class _SetEquals:
