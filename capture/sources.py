@@ -63,7 +63,7 @@ class Scope:
     """What sources are read from: the array of values and the frame's function."""
 
     values: Sequence[object]
-    func: types.FunctionType
+    func: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,6 +30,7 @@ __all__ = [
     "DictLacks",
     "Equals",
     "ExprHolds",
+    "Guard",
     "IdIs",
     "IsEmpty",
     "IsNotSame",
