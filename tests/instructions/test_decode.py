@@ -17,7 +17,7 @@ from capture.instructions.ops import JUMPS, TERMINATORS, Op
 from capture.instructions.versions import NULL_BEFORE_CALLABLE
 from tests.instructions.programs import sample_codes
 
-# ruff: noqa: B018, E731
+# ruff: noqa: B018, B023, C416, E731
 
 
 def ops(function: Any) -> list[tuple[Op, object]]:
