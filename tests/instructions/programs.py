@@ -57,6 +57,16 @@ def many(a, b=2, /, c=3, *d, e, f=5, **g):
         case str(): return None
     return x or y and z
 
+def rest(a, b):
+    while a is None: a = b()
+    while a is not None: a = b()
+    if b: x = {*a}
+    class Inner:
+        a = a
+        y = 1
+        del y
+    return {1, 2, 3, *b}, a[b:], x, Inner
+
 def groups(a):
     try: a()
     except* OSError as e: e.x = a
@@ -79,7 +89,9 @@ async def plain(a):
 SOURCE_312 = """
 type Alias[T] = list[T]
 def generic[T: int, *Ts, **P](x: T) -> T: return x
-class Generic[T]: pass
+class Generic[T]:
+    z = sys
+    def method[U: Generic](self) -> z: pass
 def hidden(x):
     g = lambda: x
     return g, [x for x in range(3)], [y for y in [x]], x
