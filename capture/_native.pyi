@@ -128,13 +128,14 @@ class Break:
 class Continue:
     """ "Run this next, with these values": what an epilogue returns when the frame goes on.
 
-    Calling it drives the frame to its end. It can be run once.
+    Calling it drives the frame to its end. It can be run once. With None for ``func`` it belongs to
+    the frame whose epilogue returns it, and cannot be called.
     """
 
     def __new__(
         cls,
         target: Break | Site,
-        func: FunctionType,
+        func: Callable[..., Any] | None,
         cells: tuple[Any, ...],
         values: Iterable[object],
     ) -> Continue: ...
@@ -142,7 +143,7 @@ class Continue:
     @property
     def target(self) -> Break | Site: ...
     @property
-    def func(self) -> FunctionType: ...
+    def func(self) -> FunctionType | None: ...
     @property
     def cells(self) -> tuple[Any, ...]: ...
     @property
@@ -199,7 +200,7 @@ def skip_code(code: CodeType, /) -> None:
     """Never capture frames of this code; their callees still are."""
 
 def skip_files(prefixes: tuple[str, ...], exceptions: tuple[str, ...], /) -> None:
-    """Never capture frames whose file starts with a prefix; the longest prefix of either kind wins."""
+    """Never capture frames whose file starts with a prefix; the longest of either kind wins."""
 
 def reset_code(code: CodeType, /) -> None:
     """Drop what every region has compiled for this code."""

@@ -178,7 +178,7 @@ continue_call(PyObject *self, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_TypeError, "a Continue takes no arguments");
         return NULL;
     }
-    return drive(&capture_thread, Py_NewRef(self));
+    return drive(&capture_thread, Py_NewRef(self), NULL);
 }
 
 static PyObject *

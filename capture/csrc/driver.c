@@ -358,7 +358,9 @@ activation_load(Activation *self, PyObject *continuation)
     }
     activation_release(self);
     if (source->target == NULL || source->func == Py_None) {
-        PyErr_SetString(PyExc_RuntimeError, "a Continue can be run once only, by the frame it belongs to");
+        PyErr_SetString(PyExc_RuntimeError, source->target == NULL
+                                                ? "a Continue can be run once only"
+                                                : "a Continue without a function belongs to a frame");
         Py_DECREF(continuation);
         return -1;
     }
@@ -556,9 +558,9 @@ activation_piece(Activation *self, CaptureThread *thread, PyObject **result)
 }
 
 PyObject *
-drive(CaptureThread *thread, PyObject *continuation)
+drive(CaptureThread *thread, PyObject *continuation, PyObject *func)
 {
-    Activation self = {.items = self.small, .capacity = SMALL_VALUES};
+    Activation self = {.items = self.small, .capacity = SMALL_VALUES, .func = Py_XNewRef(func)};
     PyObject *result = NULL;
     if (activation_load(&self, continuation) < 0) {
         goto done;

@@ -122,16 +122,13 @@ frame_convert(CaptureThread *thread, Site *site, PyObject **values, int n, PyObj
 
 /* The frame's piece is done and goes on elsewhere. Its arguments now live on in the values only. */
 static __attribute__((noinline)) PyObject *
-frame_continue(CaptureThread *thread, PyObject **values, int n, PyObject *func, PyObject *continuation)
+frame_continue(CaptureThread *thread, PyObject **values, int n, PyObject *func,
+               PyObject *continuation)
 {
-    Continue *next = (Continue *)continuation;
-    if (next->func == Py_None) {
-        Py_SETREF(next->func, Py_NewRef(func));
-    }
     for (int i = 0; i < n; i++) {
         Py_CLEAR(values[i]);
     }
-    return drive(thread, continuation);
+    return drive(thread, continuation, func);
 }
 
 /* Act on a frame if it is one to act on; else evaluate it. */

@@ -211,8 +211,9 @@ PieceStatus piece_run(CaptureThread *thread, Site *site, PyObject *const *values
 /* Ask the region to compile. 1: an entry was added, 0: run eagerly, -1: exception. */
 int piece_convert(CaptureThread *thread, Site *site, PyObject *const *values, Py_ssize_t n,
                   PyObject *func);
-/* Drive a Continue (stolen) to the end of its frame. New reference or NULL. */
-PyObject *drive(CaptureThread *thread, PyObject *continuation);
+/* Drive a Continue (stolen) to the end of its frame. `func` (borrowed, may be NULL) is the function
+ * of a Continue that names none. New reference or NULL. */
+PyObject *drive(CaptureThread *thread, PyObject *continuation, PyObject *func);
 
 /* ---- counters -------------------------------------------------------------------------------- */
 

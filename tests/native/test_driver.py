@@ -533,7 +533,7 @@ def test_restartable_resume_site_runs_its_resume_code() -> None:
     assert [compiled(1, 2), compiled(3, 4)] == [(1, [2]), (3, [4])]
 
 
-# ---- Continue and State by themselves ---------------------------------------------------------------
+# ---- Continue and State by themselves -----------------------------------------------------------
 
 
 def test_continue_can_be_called() -> None:
@@ -547,6 +547,20 @@ def test_continue_can_be_called() -> None:
     assert (onward.target, onward.func, onward.cells, onward.values) == (site, add, (), (1, 2))
     assert onward() == (1, 2)
     assert onward.values == (None, None)
+
+
+def test_continue_without_a_function_belongs_to_its_frame() -> None:
+    site, other = Site(5, None, 0, True), Site(6, None, 0, True)
+    site.resume_code = other.resume_code = compiled_from("def resume(slot0, box): return name")
+    function = FunctionType(add.__code__, {"name": "found"})
+    recorder = Resumable(
+        add=lambda values: entry(0, epilogue=goes_on(site, None), arguments=(0,)),
+        sites={5: lambda values: entry(0, epilogue=goes_on(other, None), arguments=(0,))},
+    )
+    assert recorder(function)(1, 2) == "found"
+    assert recorder.asked == ["add", "site 5", "site 6"]
+    with pytest.raises(RuntimeError, match="belongs to a frame"):
+        Continue(site, None, (), [1])()
 
 
 def test_continue_runs_once() -> None:

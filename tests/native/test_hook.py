@@ -321,7 +321,7 @@ def test_convert_error_leaves_the_frame() -> None:
 
 
 def test_convert_returning_something_else_is_an_error() -> None:
-    compiled = CompiledFunction(add, Region(lambda *args: 3, no_resume))  # type: ignore[arg-type, return-value]
+    compiled = CompiledFunction(add, Region(lambda *args: 3, no_resume))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="not an Entry"):
         compiled(1, 2)
 

@@ -1,8 +1,10 @@
 """Holds the tests of what keeps what alive: code, regions, sites, entries and values."""
 
+import functools
 import gc
 import sys
 import weakref
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -27,6 +29,11 @@ def fresh_function(body: str = "return a + b") -> FunctionType:
     exec(f"def fresh(a, b): {body}", scope)
     made: FunctionType = scope["fresh"]
     return made
+
+
+def calling(graph: Any) -> Callable[[list[Any]], Entry]:
+    """Make entries that return the graph's first of two outputs."""
+    return lambda values: entry(0, 1, graph=graph, outputs=2)
 
 
 def test_site_dies_with_its_code() -> None:
@@ -59,7 +66,6 @@ def test_site_that_outlives_its_region_is_harmless() -> None:
     recorder(add)(1, 2)
     (_, site), *_ = recorder.region.sites()
     assert site.code is add.__code__
-    recorder.region.__init__ if False else None
     del recorder
     gc.collect()
     assert site.code is None
@@ -69,14 +75,14 @@ def test_site_that_outlives_its_region_is_harmless() -> None:
 
 def test_region_in_a_cycle_through_its_entry_is_collected() -> None:
     """The graph refers to the globals that hold the compiled function."""
-    scope: dict[str, Any] = {}
+    scope: Any = {}
     exec("def f(a, b): return a\ndef graph(*inputs): return inputs", scope)
-    recorder = Recorder(f=lambda values: entry(0, 1, graph=scope["graph"], outputs=2))
+    recorder: Any = Recorder(f=calling(scope["graph"]))
     scope["f"] = compiled = recorder(scope["f"])
     assert compiled(1, 2) == 1
     region, code = weakref.ref(recorder.region), weakref.ref(compiled.__code__)
     scope["recorder"] = recorder
-    del recorder, compiled, scope
+    recorder = compiled = scope = None
     gc.collect()
     assert region() is None
     assert code() is None
@@ -149,23 +155,22 @@ def test_one_code_in_many_regions() -> None:
 
 
 def test_killed_entry_leaves_its_site_and_lets_go() -> None:
-    thing = Thing()
-    recorder = Recorder(
-        add=lambda values: entry(0, 1, graph=lambda *inputs, thing=thing: ("replaced",))
-    )
+    thing: Any = Thing()
+    graph: Any = functools.partial(lambda thing, *inputs: ("replaced",), thing)
+    recorder = Recorder(add=lambda values: entry(0, 1, graph=graph))
     compiled = recorder(add)
     compiled(1, 2)
     recorder.makers.clear()
     site = recorder.region.sites()[0][1]
     (made,) = site.entries
     alive = weakref.ref(thing)
-    del thing
+    thing = graph = None
     assert made.alive
     made.kill()
     made.kill()
     gc.collect()
     assert not made.alive
-    assert site.entries == ()
+    assert not site.entries
     assert alive() is None
     assert compiled(1, 2) == 3
 
@@ -189,7 +194,7 @@ def test_entry_goes_when_what_it_watches_dies() -> None:
     assert len(site.entries) == 1
     del thing
     assert compiled(1, 2) == 3
-    assert site.entries == ()
+    assert not site.entries
 
 
 def test_entry_is_in_one_site_only() -> None:
@@ -201,7 +206,7 @@ def test_entry_is_in_one_site_only() -> None:
     with pytest.raises(ValueError, match="not in this site"):
         other.remove_entry(made)
     site.remove_entry(made)
-    assert site.entries == ()
+    assert not site.entries
     other.add_entry(made)
     other.clear()
     site.add_entry(made)
@@ -250,9 +255,10 @@ def test_wrapper_in_a_cycle_is_collected() -> None:
     def f() -> Any:
         return compiled
 
-    compiled = CompiledFunction(f, Region(lambda *args: None, no_resume))
+    compiled: Any = CompiledFunction(f, Region(lambda *args: None, no_resume))
     alive = weakref.ref(compiled)
-    del compiled, f
+    compiled = None
+    del f
     gc.collect()
     assert alive() is None
 

@@ -45,8 +45,8 @@ def add(a: Any, b: Any) -> Any:
     return a + b
 
 
-def plain() -> None:
-    pass
+def plain() -> Any:
+    return None
 
 
 def fresh() -> Any:
