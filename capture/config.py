@@ -34,8 +34,10 @@ class Settings:
     """Raise ``RecompileError`` where a second entry would be compiled."""
     unroll_limit: int = 64
     """Iterations of one loop that are unrolled into a graph before the body is captured alone."""
-    unroll_node_limit: int = 2000
+    unroll_node_limit: int = 10_000
     """Graph nodes that one loop may add by unrolling before the body is captured alone."""
+    unroll_instruction_limit: int = 200_000
+    """Likewise, by the instructions executed symbolically in the loop so far."""
     instruction_limit: int = 2_000_000
     """Instructions executed symbolically for one frame before capture gives up."""
     suppress_errors: bool = True

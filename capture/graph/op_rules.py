@@ -121,6 +121,7 @@ _BREAK_MODULES = (
     "torch.autograd",
     "torch.utils.checkpoint",
     "torch.utils.data",
+    "torch.optim",
     "torch.utils.cpp_extension",
     "torch.utils.tensorboard",
     "torch.func",
@@ -270,7 +271,8 @@ def classify(function: Callable[..., Any]) -> Rule | None:
     kind: Any = function
     rule = _classify(kind)
     # bound methods and user functions would be kept alive
-    if rule is not None and not isinstance(function, types.MethodType):
+    owner = getattr(function, "__self__", None)
+    if rule is not None and (owner is None or isinstance(owner, types.ModuleType)):
         _cache[function] = rule
     return rule
 
@@ -359,6 +361,8 @@ def _classify_builtin(function: Any) -> Rule | None:
         return Rule(RuleKind.NODE, name)
     if isinstance(owner, torch.Tensor):
         return classify_method(name)
+    if isinstance(owner, type) and issubclass(owner, torch.autograd.Function):
+        return Rule(RuleKind.BREAK, name, "custom autograd functions run natively")
     if not module.startswith("torch"):
         return None
     if name in _STATE_FUNCTIONS:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
 from capture.instructions.ops import Op
+from capture.instructions.versions import SEND_POPS_RECEIVER
 from capture.symbolic_convert.registry import handles, raw
 from capture.variables import iteration
 from capture.variables.attributes import load_attr
@@ -70,6 +71,8 @@ def send(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 def finish_send(frame: Frame, result: Variable) -> None:
     """Leave the result as the version's SEND does: END_SEND or the jump itself drops the receiver."""
+    if SEND_POPS_RECEIVER:
+        frame.stack.pop()
     frame.stack.append(result)
 
 
