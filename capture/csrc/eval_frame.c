@@ -189,6 +189,19 @@ capture_frame(CaptureThread *thread, PyThreadState *tstate, Frame *frame)
 
 static void hook_remove(void);
 
+static __attribute__((noinline)) void
+probe_note(Probe *probe, const PyThreadState *tstate, Frame *frame)
+{
+    PyFunctionObject *func = frame_has_code(frame) ? frame_function(frame) : NULL;
+    if (func != NULL) {
+        probe->sound = frame_owned_by_thread(frame) && func->func_code == (PyObject *)frame_code(frame);
+        probe->argument = frame_code(frame)->co_argcount > 0 ? frame_locals(frame)[0] : NULL;
+    }
+    probe->remaining[0] = probe->remaining[1];
+    probe->remaining[1] = recursion_c_remaining(tstate);
+    probe->frames++;
+}
+
 PyObject *
 capture_eval_frame(PyThreadState *tstate, Frame *frame, int throwflag)
 {
@@ -197,10 +210,8 @@ capture_eval_frame(PyThreadState *tstate, Frame *frame, int throwflag)
         frame_has_code(frame)) {
         return capture_frame(thread, tstate, frame);
     }
-    if (UNLIKELY(thread->probing)) {
-        thread->probing = 2;
-        thread->probed_remaining[0] = thread->probed_remaining[1];
-        thread->probed_remaining[1] = recursion_c_remaining(tstate);
+    if (UNLIKELY(thread->probing != NULL)) {
+        probe_note(thread->probing, tstate, frame);
     } else if (UNLIKELY(threads_inside == 0)) {
         /* A neighbour that chained to us has put us back after the last region ended. */
         hook_remove();
@@ -234,16 +245,16 @@ hook_is_reached(CaptureThread *thread)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    thread->probing = 1;
+    Probe probe = {0};
+    thread->probing = &probe;
     PyObject *ignored = PyObject_CallNoArgs(probe_function);
-    bool reached = thread->probing == 2;
-    thread->probing = 0;
+    thread->probing = NULL;
     if (ignored == NULL) {
         PyErr_Clear();
     }
     Py_XDECREF(ignored);
     PyErr_Restore(type, value, traceback);
-    return reached;
+    return probe.frames > 0;
 }
 
 /* Called while the thread's region is still NULL. */
@@ -349,26 +360,38 @@ function_from_source(const char *source)
     return function;
 }
 
-/* Find `evaluation_cost`: the budget's difference between two frames, one called by the other. */
+/* Find `evaluation_cost`, the budget's difference between two frames, one called by the other; and
+ * see that frames look as this file was compiled to believe. */
 static int
-measure_evaluation_cost(void)
+measure_frames(void)
 {
-    PyObject *caller = function_from_source("lambda called: called()");
-    if (caller == NULL) {
-        return -1;
+    PyObject *caller = function_from_source("lambda called: called(called)");
+    PyObject *called = function_from_source("lambda argument: argument");
+    int status = -1;
+    if (caller != NULL && called != NULL) {
+        Probe probe = {0};
+        CaptureThread *thread = &capture_thread;
+        _PyFrameEvalFunction current = hook_current();
+        _PyInterpreterState_SetEvalFrameFunc(interpreter, capture_eval_frame);
+        thread->probing = &probe;
+        PyObject *result = PyObject_CallOneArg(caller, called);
+        thread->probing = NULL;
+        _PyInterpreterState_SetEvalFrameFunc(interpreter, current);
+        int cost = probe.remaining[0] - probe.remaining[1];
+        if (result == called && probe.frames == 2 && probe.sound && probe.argument == called &&
+            cost >= 0 && cost <= 8) {
+            evaluation_cost = cost;
+            status = 0;
+        } else if (result != NULL) {
+            PyErr_SetString(PyExc_ImportError,
+                            "capture's native core does not fit this build of Python: build it again "
+                            "with this interpreter");
+        }
+        Py_XDECREF(result);
     }
-    CaptureThread *thread = &capture_thread;
-    _PyFrameEvalFunction current = hook_current();
-    _PyInterpreterState_SetEvalFrameFunc(interpreter, capture_eval_frame);
-    thread->probing = 1;
-    PyObject *ignored = PyObject_CallOneArg(caller, probe_function);
-    thread->probing = 0;
-    _PyInterpreterState_SetEvalFrameFunc(interpreter, current);
-    int cost = thread->probed_remaining[0] - thread->probed_remaining[1];
-    evaluation_cost = cost > 0 && cost <= 8 ? cost : 0;
-    Py_DECREF(caller);
-    Py_XDECREF(ignored);
-    return ignored == NULL ? -1 : 0;
+    Py_XDECREF(caller);
+    Py_XDECREF(called);
+    return status;
 }
 
 int
@@ -377,7 +400,7 @@ eval_frame_init(PyObject *module)
     interpreter = PyInterpreterState_Main();
     if (probe_function == NULL) {
         probe_function = function_from_source("lambda: None");
-        if (probe_function == NULL || measure_evaluation_cost() < 0) {
+        if (probe_function == NULL || measure_frames() < 0) {
             Py_CLEAR(probe_function);
             return -1;
         }

@@ -152,14 +152,21 @@ PyObject *state_from_array(PyObject **values, Py_ssize_t n);
 
 /* ---- per-thread state (eval_frame.c) ------------------------------------------------------- */
 
+/* What the hook saw of the frames of a probe. */
+typedef struct {
+    int frames;
+    int remaining[2];   /* the C recursion budget at the last two */
+    bool sound;         /* the last one's fields make sense */
+    PyObject *argument; /* borrowed: the last one's first argument */
+} Probe;
+
 typedef struct {
     Region *region;        /* strong; NULL: this thread does not capture now */
     const Frame *chained;  /* the frame handed to the neighbouring evaluator */
     uintptr_t stack_low;   /* below this address the C stack is nearly used up */
     int tracing;           /* depth of conversions */
     int inside;            /* this thread's share of `threads_inside` */
-    char probing;          /* 1: a probe is under way, 2: it has reached the hook */
-    int probed_remaining[2]; /* the C recursion budget at the last two frames of a probe */
+    Probe *probing;        /* borrowed; NULL unless a probe is under way */
 } CaptureThread;
 
 extern _Thread_local CaptureThread capture_thread;

@@ -41,7 +41,7 @@ static int
 test_thread(void)
 {
     CaptureThread *thread = &capture_thread;
-    return expect(thread->probing == 0, "no probe is under way") |
+    return expect(thread->probing == NULL, "no probe is under way") |
            expect((thread->inside == 0) || hook_inside_count() >= thread->inside,
                   "the process counts this thread's regions") |
            expect(thread->region == NULL || thread->inside > 0, "a current region is counted");

@@ -1,7 +1,11 @@
 """Holds what the tests of the native core share; must not know torch."""
 
 import contextlib
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -99,3 +103,24 @@ def current(region: Region | None) -> Iterator[None]:
         yield
     finally:
         _native.set_current(previous)
+
+
+ROOT = str(Path(_native.__file__).parent.parent)
+
+
+def run_fresh(source: str) -> str:
+    """What a fresh interpreter prints that finds the native module only, where this one did."""
+    prelude = f"""
+import sys, types
+package = types.ModuleType("capture")
+package.__path__ = [{ROOT + "/capture"!r}]
+sys.modules["capture"] = package
+"""
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", prelude + textwrap.dedent(source)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    return result.stdout.strip()

@@ -1,35 +1,13 @@
 """Holds the tests of the extension module as a whole."""
 
 import importlib
-import subprocess
 import sys
-import textwrap
-from pathlib import Path
 
 import pytest
 
 from capture import _native
 
-ROOT = str(Path(_native.__file__).parent.parent)
-
-
-def run(source: str) -> str:
-    """What a fresh interpreter prints that finds the package where this one did."""
-    prelude = f"""
-import sys, types
-sys.path.insert(0, {ROOT!r})
-package = types.ModuleType("capture")
-package.__path__ = [{ROOT + "/capture"!r}]
-sys.modules["capture"] = package
-"""
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", prelude + textwrap.dedent(source)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr[-2000:]
-    return result.stdout.strip()
+from .support import ROOT, run_fresh
 
 
 def test_self_test_passes() -> None:
@@ -44,7 +22,7 @@ def test_second_import_shares_the_types() -> None:
     second = importlib.import_module("capture._native")
     print(first.Region is second.Region, first.Entry is second.Entry)
     """
-    assert run(source) == "True True"
+    assert run_fresh(source) == "True True"
 
 
 def test_subinterpreters_are_refused_with_one_clear_message() -> None:
@@ -67,7 +45,7 @@ def test_subinterpreters_are_refused_with_one_clear_message() -> None:
     where = interpreters.create()
     interpreters.run_string(where, textwrap.dedent(lines))
     """
-    said = run(source)
+    said = run_fresh(source)
     assert "subinterpreters" in said
 
 
@@ -81,7 +59,7 @@ def test_exit_inside_a_region_is_clean() -> None:
         sys.exit(0)
     CompiledFunction(f, region)()
     """
-    assert run(source) == "leaving"
+    assert run_fresh(source) == "leaving"
 
 
 def test_module_is_the_one_under_test() -> None:

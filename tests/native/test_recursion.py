@@ -1,11 +1,8 @@
 """Holds the tests of recursion under the hook: as deep as eager goes, and never a crash."""
 
-import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +10,7 @@ import pytest
 from capture import _native
 from capture._native import Break, Continue, Region, Site
 
-from .support import Recorder, entry, no_resume
+from .support import Recorder, entry, no_resume, run_fresh
 
 
 @pytest.fixture
@@ -179,7 +176,6 @@ def test_generators_on_a_small_stack(limit: Callable[[int], None]) -> None:
 
 def test_main_thread_survives_endless_recursion() -> None:
     source = """
-    import sys
     from capture._native import CompiledFunction, Region
 
     def forever():
@@ -191,12 +187,4 @@ def test_main_thread_survives_endless_recursion() -> None:
     except RecursionError as error:
         print("survived")
     """
-    root = str(Path(_native.__file__).parent.parent)
-    result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(source)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=root,
-    )
-    assert (result.returncode, result.stdout.strip()) == (0, "survived"), result.stderr[-2000:]
+    assert run_fresh(source) == "survived"
