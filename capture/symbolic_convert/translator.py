@@ -6,6 +6,7 @@ return or a graph break; calls of Python functions push a frame, so depth costs 
 
 from __future__ import annotations
 
+import builtins
 import sys
 import types
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -44,12 +45,12 @@ from capture.variables import (
 )
 from capture.variables.base import (
     MISSING,
+    FrameRequest,
     LazyVariable,
     ObservedException,
     Variable,
     unsupported,
 )
-from capture.variables.calls import FrameRequest
 from capture.variables.constant import NONE, ConstantVariable, ScalarVariable
 from capture.variables.containers import (
     DictVariable,
@@ -127,7 +128,6 @@ class Translator:
         self.run_loops = run_loops
         self.result: Variable | None = None
         self.signal: GraphBreak | None = None
-        self.truth = lambda v: operators.truth(self, v)
         self._builtins: DictVariable | None = None
         self.guards.add(StateIs(read_state()))
         self.max_depth = max(sys.getrecursionlimit() - 100, 50)
@@ -272,10 +272,11 @@ class Translator:
             return v.value
         return MISSING
 
+    def truth(self, v: Variable) -> bool:
+        return operators.truth(self, v)
+
     def hashed(self, v: Variable) -> Any:
         return operators.hash_key(self, v)
-
-    hash_key = hashed
 
     def equal(self, left: Variable, right: Variable) -> bool:
         return operators.equal(self, left, right)
@@ -591,11 +592,12 @@ class Translator:
         found = frame.globals.get_hashed(self, name)
         if found is not None:
             return found
-        import builtins
-
         if not hasattr(builtins, name):
             self.raise_error(NameError, f"name {name!r} is not defined")
-        value = getattr(builtins, name)
+        return self.load_builtin(name, getattr(builtins, name))
+
+    def load_builtin(self, name: str, value: Any) -> Variable:
+        """A name of the builtins module, guarded to be what it is now."""
         source = DictItemSource(BuiltinsSource(), name)
         known = self.identity.get(id(value))
         if known is not None and known.source == source:

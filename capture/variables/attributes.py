@@ -48,7 +48,7 @@ from capture.variables.objects import (
 from capture.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
-    from capture.symbolic_convert.translator import Translator as Tracer
+    from capture.variables.base import Tracer
 
 _PLAIN_MODULES = frozenset({"builtins", "collections", "functools", "types"})
 _FOLDABLE = (
@@ -69,7 +69,7 @@ class InstanceDictVariable(DictVariable):
         super().__init__(dict)
         self.owner = owner
 
-    def _sync(self, tracer: Any) -> None:
+    def _sync(self, tracer: Tracer) -> None:
         owner = self.owner
         real = owner.real_dict()
         if real is not None:
@@ -85,25 +85,25 @@ class InstanceDictVariable(DictVariable):
                 entries[name] = (ConstantVariable(name), value)
         self.entries = entries
 
-    def load(self, tracer: Any) -> dict[Any, tuple[Variable, Variable]]:
+    def load(self, tracer: Tracer) -> dict[Any, tuple[Variable, Variable]]:
         self._sync(tracer)
         return self.entries
 
-    def get_hashed(self, tracer: Any, hashed: Any, key: Variable | None = None) -> Variable | None:
+    def get_hashed(self, tracer: Tracer, hashed: Any, key: Variable | None = None) -> Variable | None:
         if type(hashed) is not str:
             return None
         return self.owner.dict_get(tracer, hashed)
 
-    def set(self, tracer: Any, key: Variable, item: Variable) -> None:
+    def set(self, tracer: Tracer, key: Variable, item: Variable) -> None:
         key = key.realize(tracer)
         if not isinstance(key, ConstantVariable) or type(key.value) is not str:
             unsupported(reasons.SIDE_EFFECT, "a key of an instance dict that is not a string")
         tracer.effects.set_attr(self.owner, key.value, item)
 
-    def delete_hashed(self, tracer: Any, hashed: Any, key: Variable) -> None:
+    def delete_hashed(self, tracer: Tracer, hashed: Any, key: Variable) -> None:
         tracer.effects.set_attr(self.owner, hashed, DELETED)
 
-    def clear(self, tracer: Any) -> None:
+    def clear(self, tracer: Tracer) -> None:
         for name in self.owner.dict_names(tracer):
             tracer.effects.set_attr(self.owner, name, DELETED)
 

@@ -6,15 +6,26 @@ Python type and, if the value existed before, the source it was reached through.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from capture.errors import GraphBreak, Signal
 
 if TYPE_CHECKING:
+    import types
+
+    import torch
+
     from capture.errors import BreakReason
     from capture.graph.output_graph import OutputGraph
-    from capture.guards.kinds import Guard
+    from capture.guards.guard import Guard
     from capture.sources import Source
+    from capture.variables.constant import ScalarVariable
+    from capture.variables.functions import CellVariable, FunctionVariable, GeneratorVariable
+    from capture.variables.objects import ClassVariable
+    from capture.variables.tensor import TensorVariable
+
+Made = TypeVar("Made", bound="Variable")
 
 
 class _Missing:
@@ -103,36 +114,186 @@ class ObservedException(Signal):
 class Effects(Protocol):
     """What variables see of the journal of side effects."""
 
-    def set_attr(self, target: Variable, name: str, value: Any) -> None: ...
-    def dict_op(self, target: Variable, op: str, key: Any, value: Any = None) -> None: ...
-    def list_changed(self, target: Variable) -> None: ...
-    def set_op(self, target: Variable, op: str, item: Any = None) -> None: ...
-    def cell_set(self, target: Variable) -> None: ...
+    def set_attr(self, target: Variable, name: str, value: Any) -> None:
+        """Set (or delete, with ``DELETED``) an attribute."""
+
+    def dict_op(self, target: Variable, op: str, key: Any, value: Any = None) -> None:
+        """``set``, ``del``, ``clear`` or ``move`` on a dict."""
+
+    def list_changed(self, target: Variable) -> None:
+        """A list was changed or appended to."""
+
+    def set_op(self, target: Variable, op: str, item: Any = None) -> None:
+        """``add`` or ``discard`` on a set."""
+
+    def cell_set(self, target: Variable) -> None:
+        """A closure cell is about to be written."""
+
+
+class FrameState(Protocol):
+    """What variables see of a frame that the interpreter runs."""
+
+    generator: GeneratorVariable | None
+    result: Variable
+
+
+@dataclass(slots=True)
+class FrameRequest:
+    """A frame to be run; ``override`` replaces what it returns (an instance, after ``__init__``)."""
+
+    frame: FrameState
+    override: Variable | None = None
 
 
 class Tracer(Protocol):
     """What variables see of the interpreter (see ``symbolic_convert``)."""
 
     graph: OutputGraph
-    effects: Effects
     mutations: int
+    """Counts what the captured code did: a break can go in front of an instruction that did nothing."""
     ordinal: int
+    """The number of the current instruction in the order of execution."""
+    identity: dict[int, Variable]
+    """``id`` of a real object to its variable."""
+    keep_alive: list[object]
+    """Real objects whose ``id`` is in use as a key."""
+    tensors: dict[int, Variable]
+    """``id`` of a value of the graph to its variable."""
+    real_tensors: dict[Source, torch.Tensor]
+    scalars: dict[Source, ScalarVariable]
+    class_sources: dict[type, Source]
+    by_identity: set[Source]
+    """The sources of functions that are guarded by identity."""
 
-    def wrap(self, value: object, source: Source) -> Variable: ...
-    def guard(self, guard: Guard) -> None: ...
-    def call(self, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable: ...
-    def getattr(self, obj: Variable, name: str) -> Variable: ...
-    def equal(self, left: Variable, right: Variable) -> bool: ...
-    def iterate(self, obj: Variable) -> list[Variable]: ...
-    def raise_error(self, exc_type: type[BaseException], *args: object) -> NoReturn: ...
+    @property
+    def effects(self) -> Effects:
+        """The journal of side effects."""
+
+    # values
+
+    def wrap(self, value: object, source: Source) -> Variable:
+        """The variable of a value reached through a source, guarded."""
+
+    def wrap_static(self, value: object, source: Source | None) -> Variable:
+        """The variable of a value that the program cannot change, or that has a source after all."""
+
+    def wrap_result(self, value: object) -> Variable:
+        """The variable of what the graph or a folded call gave."""
+
+    def as_python(self, v: Variable) -> Any:
+        """The real value of a variable that is made of constants only, else ``MISSING``."""
+
+    def real_value(self, v: TensorVariable) -> Any:
+        """The real tensor behind an input, or ``MISSING``."""
+
+    def tensor_grad(self, obj: TensorVariable) -> Variable:
+        """``tensor.grad`` of an input."""
+
+    def cell_variable(self, cell: types.CellType, source: Source) -> CellVariable:
+        """The variable of a real cell; one per cell."""
+
+    def class_source(
+        self, cls: type, source: Source | None, cls_var: Variable | None
+    ) -> Source | None:
+        """Where a class can be reached from an instance's source, or its own variable."""
+
+    def class_variable(self, cls: type, source: Source | None) -> ClassVariable:
+        """The variable of a class that an object's type or an MRO led to."""
+
+    def torch_module_global(self, name: str) -> Variable | None:
+        """A global of ``torch.nn.modules.module``."""
+
+    def is_dynamic(self, source: Source, value: object) -> bool:
+        """True if a number was seen to change: it is an input of the graph then."""
+
+    # guards
+
+    def guard(self, guard: Guard) -> None:
+        """Add a guard."""
+
+    def retract(self, guard: Guard) -> None:
+        """Take back a guard whose ground capture itself has changed."""
+
+    def guard_cell(self, cell: CellVariable) -> None:
+        """Guard whether a cell is bound."""
+
+    # the object protocol
+
+    def truth(self, v: Variable) -> bool:
+        """``bool(v)`` as a decision of the traced program."""
+
+    def equal(self, left: Variable, right: Variable) -> bool:
+        """``left == right`` as a decision of the traced program."""
+
+    def hashed(self, v: Variable) -> Any:
+        """A key for our own dicts that is equal where the traced program's key would be."""
+
+    def iterate(self, obj: Variable) -> list[Variable]:
+        """All items of an iterable, in a new list."""
+
+    def count_iteration(self, done: int) -> None:
+        """Bound the draining of an endless iterator."""
+
+    # calls
+
+    def start_call(
+        self, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]
+    ) -> Variable | FrameRequest:
+        """Begin a call: its result, or the frame that computes it."""
+
+    def call(self, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+        """Call and wait for the result, within the current instruction."""
+
+    def make_frame(self, fn: FunctionVariable, names: dict[str, Variable]) -> FrameState:
+        """A frame of a Python function with its arguments bound."""
+
+    def function_marker(self, fn: types.FunctionType) -> str | None:
+        """How the user marked a function (``disable``, ``graph``, ...), or None."""
+
+    def zero_argument_super(self) -> Variable:
+        """``super()`` in the current frame."""
+
+    def run_generator(
+        self, generator: GeneratorVariable, sent: Variable | None
+    ) -> Variable | None:
+        """Run a generator to its next yield; None when it is finished."""
+
+    def close_generator(self, generator: GeneratorVariable) -> Variable:
+        """``generator.close()``."""
+
+    def throw_generator(self, generator: GeneratorVariable, args: list[Variable]) -> Variable:
+        """``generator.throw(...)``."""
+
+    # exceptions
+
+    def raise_error(self, exc_type: type[BaseException], *args: object) -> NoReturn:
+        """Raise in the traced program."""
+
+    def raise_observed(self, exc_type: type[BaseException], args: list[Variable]) -> NoReturn:
+        """As ``raise_error``, with arguments that are variables."""
+
+    def raise_real(self, error: BaseException) -> NoReturn:
+        """Raise in the traced program what a call made during capture raised."""
+
+    # the graph
+
     def graph_call(
-        self, kind: str, target: object, args: list[Variable], kwargs: dict[str, Variable]
-    ) -> Variable: ...
-    def wrap_result(self, value: object) -> Variable: ...
-    def is_dynamic(self, source: Source, value: object) -> bool: ...
-    def run_generator(self, generator: Variable, sent: Variable | None) -> Variable | None: ...
+        self, kind: str, target: Any, args: list[Variable], kwargs: dict[str, Variable]
+    ) -> Variable:
+        """Add a call to the graph; its result as a variable."""
+
+    def scalar_call(
+        self, fn: Any, args: list[Variable], text: str, sources: tuple[Source, ...]
+    ) -> Variable:
+        """Arithmetic on Python numbers in the graph; ``text`` is its expression over the sources."""
 
 
 def unsupported(reason: BreakReason, what: object = "") -> NoReturn:
     """Break the graph at the current instruction."""
     raise GraphBreak(reason, what=what)
+
+
+def stamp(tracer: Tracer, v: Made) -> Made:
+    """Note when a variable was made, so that a break can be put there if it cannot be rebuilt."""
+    v.created_at = tracer.ordinal
+    return v

@@ -73,7 +73,7 @@ from capture.variables.objects import (
 from capture.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
-    from capture.symbolic_convert.translator import Translator as Tracer
+    from capture.variables.base import Tracer
 
 Rule = Callable[["Tracer", list[Variable], dict[str, Variable]], "Variable | None"]
 _RULES: dict[Any, Rule] = {}
@@ -893,7 +893,7 @@ def _enumerate(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]
     return it
 
 
-def _advance_enumerate(tracer: Any, it: IteratorVariable) -> Variable | None:
+def _advance_enumerate(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     item = next_item(tracer, it.parts[0])
     if item is None:
         return None
@@ -912,7 +912,7 @@ def _zip(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> V
     return IteratorVariable(zip, "zip", _advance_zip, None, parts)
 
 
-def _advance_zip(tracer: Any, it: IteratorVariable) -> Variable | None:
+def _advance_zip(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     if not it.parts:
         return None
     items = []
@@ -932,7 +932,7 @@ def _map(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> V
     return IteratorVariable(map, "map", _advance_map, None, parts)
 
 
-def _advance_map(tracer: Any, it: IteratorVariable) -> Variable | None:
+def _advance_map(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     items = []
     for part in it.parts[1:]:
         item = next_item(tracer, part)
@@ -961,7 +961,7 @@ def _reversed(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable])
     return None
 
 
-def _advance_reversed(tracer: Any, it: IteratorVariable) -> Variable | None:
+def _advance_reversed(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     items = it.target.items(tracer)
     if not 0 <= it.position < len(items):
         return None

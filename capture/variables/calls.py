@@ -7,8 +7,7 @@ interpreter pushes it, so that a graph break inside can go on in the callee.
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -16,7 +15,7 @@ from capture import break_reasons as reasons
 from capture.variables import builtins as builtin_rules
 from capture.variables import torch_calls
 from capture.variables.attributes import load_attr, type_source_of
-from capture.variables.base import MISSING, Variable, unsupported
+from capture.variables.base import MISSING, FrameRequest, Tracer, Variable, unsupported
 from capture.variables.constant import ConstantVariable
 from capture.variables.containers import DictVariable, ListVariable, TupleVariable
 from capture.variables.functions import (
@@ -34,10 +33,6 @@ from capture.variables.objects import (
     type_attribute,
 )
 
-if TYPE_CHECKING:
-    from capture.symbolic_convert.frame import Frame
-    from capture.symbolic_convert.translator import Translator as Tracer
-
 _COROUTINES = 0x80 | 0x100 | 0x200  # CO_COROUTINE, CO_ITERABLE_COROUTINE, CO_ASYNC_GENERATOR
 _GENERATOR = 0x20
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
@@ -46,14 +41,6 @@ _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_
 _GLOBAL_HOOKS = (
     "_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks",
 )  # fmt: skip
-
-
-@dataclass(slots=True)
-class FrameRequest:
-    """A frame to be run; ``override`` replaces what it returns (an instance, after ``__init__``)."""
-
-    frame: Frame
-    override: Variable | None = None
 
 
 def start_call(
@@ -80,6 +67,9 @@ def start_call(
             fn = fn.fn
             continue
         if isinstance(fn, ObjectVariable):
+            rule = torch_calls.object_rule(tracer, fn, args, kwargs)
+            if rule is not None:
+                return rule
             raw, where = type_attribute(tracer, fn.cls, type_source_of(tracer, fn), "__call__")
             if raw is _MODULE_CALL:
                 forward = plain_forward(tracer, fn)
@@ -90,9 +80,6 @@ def start_call(
                 args = [fn, *args]
                 fn = tracer.wrap_static(raw, where)
                 continue
-            rule = torch_calls.object_rule(tracer, fn, args, kwargs)
-            if rule is not None:
-                return rule
             if raw is MISSING:
                 tracer.raise_error(TypeError, f"{fn.cls.__name__!r} object is not callable")
             unsupported(reasons.UNKNOWN_CALLABLE, fn.describe())

@@ -380,4 +380,4 @@ def key_of(tracer: Tracer, key: Variable) -> Any:
     key = key.realize(tracer)
     if isinstance(key, ConstantVariable):
         return key.value
-    return tracer.hash_key(key)  # type: ignore[attr-defined]
+    return tracer.hashed(key)

@@ -35,7 +35,7 @@ class CellVariable(Variable):
         if not self.loaded:
             assert self.cell is not None and self.source is not None
             self.loaded = True
-            tracer.guard_cell(self)  # type: ignore[attr-defined]
+            tracer.guard_cell(self)
             try:
                 value = self.cell.cell_contents
             except ValueError:

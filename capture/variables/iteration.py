@@ -23,7 +23,7 @@ from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro,
 from capture.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
-    from capture.symbolic_convert.translator import Translator as Tracer
+    from capture.variables.base import Tracer
 
 LIST_ITERATOR, TUPLE_ITERATOR = type(iter([])), type(iter(()))
 RANGE_ITERATOR = type(iter(range(0)))
@@ -107,7 +107,7 @@ def set_order(tracer: Tracer, obj: SetVariable) -> list[Variable]:
     unsupported(reasons.UNKNOWN_OPERATION, "iteration over a changed set")
 
 
-def _next_of_sequence(tracer: Any, it: IteratorVariable) -> Variable | None:
+def _next_of_sequence(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     items = it.target.items(tracer)
     if it.position >= len(items):
         return None
@@ -115,7 +115,7 @@ def _next_of_sequence(tracer: Any, it: IteratorVariable) -> Variable | None:
     return items[it.position - 1]  # type: ignore[no-any-return]
 
 
-def _next_of_range(tracer: Any, it: IteratorVariable) -> Variable | None:
+def _next_of_range(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     value = it.target.value
     if it.position >= len(value):
         return None
@@ -123,7 +123,7 @@ def _next_of_range(tracer: Any, it: IteratorVariable) -> Variable | None:
     return ConstantVariable(value[it.position - 1])
 
 
-def _next_of_items(tracer: Any, it: IteratorVariable) -> Variable | None:
+def _next_of_items(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     items = it.target[1]
     if it.position >= len(items):
         return None
@@ -131,7 +131,7 @@ def _next_of_items(tracer: Any, it: IteratorVariable) -> Variable | None:
     return items[it.position - 1]  # type: ignore[no-any-return]
 
 
-def _next_of_indexed(tracer: Any, it: IteratorVariable) -> Variable | None:
+def _next_of_indexed(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     fn = load_attr(tracer, it.target, "__getitem__")
     try:
         item = tracer.call(fn, [ConstantVariable(it.position)], {})
@@ -156,7 +156,7 @@ def _dict_iterator(tracer: Tracer, target: DictVariable, kind: str) -> IteratorV
     return it
 
 
-def _next_of_dict(tracer: Any, it: IteratorVariable) -> Variable | None:
+def _next_of_dict(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     target, keys = it.target
     entries = target.load(tracer)
     if len(entries) != len(keys):

@@ -53,7 +53,7 @@ from capture.variables.objects import (
 from capture.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
-    from capture.symbolic_convert.translator import Translator as Tracer
+    from capture.variables.base import Tracer
 
 BINARY: dict[str, tuple[Any, str, str]] = {
     "+": (operator.add, "__add__", "__radd__"),
@@ -243,6 +243,8 @@ def is_not_implemented(v: Variable) -> bool:
 def container_binary(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> Variable | None:
     """Operators of the built-in containers, or None if there is no rule."""
     if isinstance(left, SequenceVariable) and symbol == "+" and isinstance(right, SequenceVariable):
+        if torch.Size in (left.cls, right.cls) and {left.cls, right.cls} <= {tuple, torch.Size}:
+            return TupleVariable(left.items(tracer) + right.items(tracer), torch.Size)
         for base, kind in ((list, ListVariable), (tuple, TupleVariable)):
             if lookup_mro(left.cls, "__add__")[0] is base.__dict__["__add__"] and issubclass(right.cls, base):
                 if issubclass(right.cls, left.cls) and isinstance(
@@ -250,9 +252,6 @@ def container_binary(tracer: Tracer, symbol: str, left: Variable, right: Variabl
                 ):
                     return None
                 items = left.items(tracer) + right.items(tracer)
-                size = left.cls is torch.Size or right.cls is torch.Size
-                if base is tuple and size:
-                    return TupleVariable(items, torch.Size)
                 return kind(items)
     if symbol == "*":
         seq, count = (left, right) if isinstance(left, SequenceVariable) else (right, left)

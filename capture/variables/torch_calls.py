@@ -24,7 +24,7 @@ from capture.variables.tensor import TensorVariable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from capture.symbolic_convert.translator import Translator as Tracer
+    from capture.variables.base import Tracer
 
 _AUTOGRAD = frozenset({"backward", "grad"})
 _COMPILING = frozenset({"is_compiling", "is_dynamo_compiling"})

@@ -58,7 +58,7 @@ from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVaria
 from capture.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
-    from capture.symbolic_convert.translator import Translator as Tracer
+    from capture.variables.base import Tracer
 
 _BY_EQUALITY = frozenset({type(None), bool, str, bytes, complex, type(Ellipsis), type(NotImplemented), torch.device})
 _BY_IDENTITY = frozenset({torch.dtype, torch.layout, torch.memory_format, types.CodeType})
@@ -292,7 +292,7 @@ class StaticDictVariable(DictVariable):
         super().__init__(dict)
         self.real = real
 
-    def get_hashed(self, tracer: Any, hashed: Any, key: Variable | None = None) -> Variable | None:
+    def get_hashed(self, tracer: Tracer, hashed: Any, key: Variable | None = None) -> Variable | None:
         found = self.real.get(hashed, MISSING)
         return None if found is MISSING else tracer.wrap_static(found, None)
 
