@@ -254,7 +254,25 @@ tensor_storage(PyObject *tensor)
 
 /* ---- self-test ------------------------------------------------------------------------------ */
 
-enum { IMPL_WORDS = 24 }; /* TensorImpl is larger than this in every version supported */
+/* How many words of the tensor's TensorImpl may be looked at: what its allocation holds. */
+static Py_ssize_t
+impl_words(PyObject *tensor)
+{
+    size_t words = malloc_usable_size(impl_of(tensor)) / 8;
+    return words > 64 ? 64 : (Py_ssize_t)words;
+}
+
+/* The fewest over column 0 of the rows. */
+static Py_ssize_t
+common_words(PyObject *rows)
+{
+    Py_ssize_t fewest = 64;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows); i++) {
+        Py_ssize_t words = impl_words(PyTuple_GET_ITEM(PyList_GET_ITEM(rows, i), 0));
+        fewest = words < fewest ? words : fewest;
+    }
+    return fewest;
+}
 
 /* An attribute as an address-sized number; 0 with an exception on failure. */
 static uintptr_t
@@ -292,8 +310,8 @@ find_impl(PyObject *samples)
 static Py_ssize_t
 find_word(PyObject *samples, Py_ssize_t place)
 {
-    Py_ssize_t found = -1;
-    for (Py_ssize_t word = 0; word < IMPL_WORDS; word++) {
+    Py_ssize_t found = -1, n_words = common_words(samples);
+    for (Py_ssize_t word = 0; word < n_words; word++) {
         bool fits = true;
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(samples) && fits; i++) {
             PyObject *sample = PyList_GET_ITEM(samples, i);
@@ -349,7 +367,14 @@ find_grad_words(PyObject *grads, PyObject *plain)
 {
     Py_ssize_t n = PyList_GET_SIZE(grads);
     bool found = false;
-    for (Py_ssize_t word = 1; word < IMPL_WORDS; word++) {
+    Py_ssize_t n_words = impl_words(plain);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        for (Py_ssize_t j = 0; j < 3; j++) {
+            Py_ssize_t words = impl_words(PyTuple_GET_ITEM(PyList_GET_ITEM(grads, i), j));
+            n_words = words < n_words ? words : n_words;
+        }
+    }
+    for (Py_ssize_t word = 1; word < n_words; word++) {
         /* null for a tensor that never had to do with autograd, set for the others */
         if (word_at(impl_of(plain), word * 8) != NULL) {
             continue;
