@@ -54,11 +54,16 @@ class History:
                 found.append((failed[0], failed[1], guards.user_frame(failed[0])))
         return found
 
-    def learn(self, failures: list[tuple[Any, str, str | None]]) -> None:
-        """Numbers that changed become inputs of the graph from now on."""
-        for guard, _, _ in failures:
-            if isinstance(guard, Equals) and type(guard.value) in (int, float):
-                self.dynamic.add(guard.source)
+    def learn(self, values: list[object], func: Any) -> None:
+        """Numbers that changed become inputs of the graph from now on, all of them at once."""
+        scope = Scope(values, func)
+        for entry, guards in self.guard_sets:
+            if not entry.alive:
+                continue
+            for guard in guards:
+                if isinstance(guard, Equals) and type(guard.value) in (int, float):
+                    if guard.source not in self.dynamic and not guard.check(scope):
+                        self.dynamic.add(guard.source)
 
     def add(self, entry: Entry, guards: GuardSet) -> None:
         """Remember an entry's guards for explanations."""

@@ -34,9 +34,16 @@ from capture.errors import (
     Unsupported,
 )
 from capture.guards.kinds import IsNotSame
+from capture.instructions.analysis import rebound_in_loops
 from capture.instructions.decode import decode
 from capture.instructions.versions import NULL_BEFORE_CALLABLE
-from capture.sources import ClosureCellSource, GlobalsSource, LocalSource, Source
+from capture.sources import (
+    CellContentsSource,
+    ClosureCellSource,
+    GlobalsSource,
+    LocalSource,
+    Source,
+)
 from capture.symbolic_convert import handlers
 from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.handlers.exceptions import HandlerMarker
@@ -136,7 +143,7 @@ class Converter:
         self, site: Site, history: History, values: list[Any], func: types.FunctionType
     ) -> bool:
         failures = history.failure(values, func)
-        history.learn(failures)
+        history.learn(values, func)
         where = f"{func.__code__.co_filename}:{func.__code__.co_firstlineno}"
         sentence = failures[0][1] if failures else "no entry is left"
         if failures and failures[0][2]:
@@ -217,7 +224,7 @@ class _Piece:
         frame.index = self.site.index
         place = 0
         for name in (*code.co_cellvars, *code.co_freevars):
-            cell = tracer.cell_variable(self.values[place], LocalSource(place, f"cell of {name}"))
+            cell = tracer.cell_variable(self.values[place], _cell_source(place, name))
             frame.cells[name] = cell
             place += 1
         if layout.arg0_in_cell:
@@ -234,9 +241,10 @@ class _Piece:
             if slot is Slot.NULL:
                 frame.stack.append(NULL)
                 continue
-            v: Variable = LazyVariable(self.values[place], LocalSource(place, f"<stack {depth}>"))
+            source = _stack_source(place, depth)
+            v: Variable = LazyVariable(self.values[place], source)
             if isinstance(self.values[place], types.CellType):
-                v = tracer.cell_variable(self.values[place], LocalSource(place, f"<stack {depth}>"))
+                v = tracer.cell_variable(self.values[place], source)
             if slot is Slot.PREV_EXC:
                 v = HandlerMarker(v.realize(tracer))
                 frame.handled = [*frame.handled, v.exception]
@@ -404,7 +412,7 @@ class _Piece:
             layout,
             len(code.co_cellvars) + len(code.co_freevars),
             slot0,
-            History(self.family),
+            History(self.family, dynamic=_carried_numbers(code, outcome)),
         )
         self.family.sites[key] = (weakref.ref(code), site)
         return site
@@ -478,6 +486,41 @@ class _Piece:
         self.history.add(entry, tracer.guards)
         self.site.add_entry(entry)
         return entry
+
+
+def _cell_source(place: int, name: str) -> LocalSource:
+    return LocalSource(place, f"cell of {name}")
+
+
+def _stack_source(place: int, depth: int) -> LocalSource:
+    return LocalSource(place, f"<stack {depth}>")
+
+
+def _carried_numbers(code: types.CodeType, outcome: Outcome) -> set[Source]:
+    """Where a resume site in a loop finds what changes from round to round.
+
+    A number found there is an input of the graph from the first time on: the second round would
+    ask for it anyway.
+    """
+    rebound = rebound_in_loops(decode(code), outcome.index)
+    if rebound is None:
+        return set()
+    layout = outcome.layout
+    found: set[Source] = set()
+    place = 0
+    for name in (*code.co_cellvars, *code.co_freevars):
+        if name in rebound:
+            found.add(CellContentsSource(_cell_source(place, name)))
+        place += 1
+    place += layout.arg0_in_cell
+    for name in layout.locals:
+        if name in rebound:
+            found.add(LocalSource(place, name))
+        place += 1
+    for depth, slot in enumerate(s for s in layout.stack if s is not Slot.NULL):
+        found.add(_stack_source(place, depth))
+        place += 1
+    return found
 
 
 def _may_alias(first: Source, second: Source) -> bool:

@@ -19,6 +19,7 @@ __all__ = [
     "live_locals",
     "pops_pushes",
     "reachable",
+    "rebound_in_loops",
     "stack_depths",
     "stack_effect",
     "successors",
@@ -154,6 +155,21 @@ def reachable(decoded: DecodedCode, start: int = 0) -> frozenset[int]:
         if handler is not None:
             work.append(handler.target)
     return frozenset(seen)
+
+
+def rebound_in_loops(decoded: DecodedCode, index: int) -> frozenset[str] | None:
+    """Return the names that the loops around ``index`` store to; None outside of any loop."""
+    instructions = decoded.instructions
+    around = [
+        (inst.target, place)
+        for place, inst in enumerate(instructions)
+        if inst.op in JUMPS and inst.target <= index <= place
+    ]
+    if not around:
+        return None
+    start, end = min(first for first, _ in around), max(last for _, last in around)
+    stores = (Op.STORE_FAST, Op.STORE_DEREF)
+    return frozenset(str(i.arg) for i in instructions[start : end + 1] if i.op in stores)
 
 
 _READS = frozenset(
