@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ __all__ = [
     "LocalSource",
     "MethodFuncSource",
     "MethodSelfSource",
+    "ModulesSource",
     "MroItemSource",
     "PartialSource",
     "PropertySource",
@@ -174,6 +176,18 @@ class GlobalsSource(Source):
 
     def read(self, scope: Scope) -> object:
         return scope.func.__globals__
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModulesSource(Source):
+    """``sys.modules``, what an import statement looks at first."""
+
+    @property
+    def name(self) -> str:
+        return "sys.modules"
+
+    def read(self, scope: Scope) -> object:
+        return sys.modules
 
 
 @dataclass(frozen=True, slots=True, eq=False)

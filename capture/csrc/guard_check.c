@@ -340,6 +340,8 @@ root_value(const Run *run, const Node *node)
         return node->index < run->n_values ? run->values[node->index] : NULL;
     case AT_DICT_LOOKUP:
         return dict_lookup(run, node);
+    case AT_MODULES:
+        return PyImport_GetModuleDict();
     default:
         break;
     }

@@ -37,6 +37,7 @@ typedef enum {
     AT_FUNC_CODE,
     AT_METHOD_SELF,
     AT_METHOD_FUNC,
+    AT_MODULES,        /* root: sys.modules */
     N_ACCESSORS,
 } Accessor;
 

@@ -35,6 +35,7 @@ from capture.sources import (
     LocalSource,
     MethodFuncSource,
     MethodSelfSource,
+    ModulesSource,
     MroItemSource,
     PartialSource,
     PropertySource,
@@ -78,6 +79,7 @@ class Accessor(IntEnum):
     FUNC_CODE = 20
     METHOD_SELF = 21
     METHOD_FUNC = 22
+    MODULES = 23
 
 
 class Check(IntEnum):
@@ -221,6 +223,7 @@ _ACCESSORS: dict[type, tuple[int, Callable[[Any], object]]] = {
     ClosureCellSource: (1, _index),
     GlobalsSource: (2, _no_key),
     BuiltinsSource: (3, _no_key),
+    ModulesSource: (23, _no_key),
     CellContentsSource: (4, _no_key),
     DictItemSource: (5, lambda source: source.key),
     DictLookupSource: (6, _no_key),

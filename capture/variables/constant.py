@@ -41,6 +41,11 @@ def boolean(value: object) -> ConstantVariable:
     return TRUE if value else FALSE
 
 
+def is_none(v: Variable) -> bool:
+    """True for the constant None."""
+    return isinstance(v, ConstantVariable) and v.value is None
+
+
 class ScalarVariable(Variable):
     """An int or float that changes from call to call: an input of the graph or computed from one.
 

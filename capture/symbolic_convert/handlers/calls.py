@@ -8,8 +8,7 @@ from capture import break_reasons as reasons
 from capture.instructions.ops import Op
 from capture.symbolic_convert.handlers.containers import pop_many
 from capture.symbolic_convert.registry import raw
-from capture.variables.base import NULL, Variable, unsupported
-from capture.variables.builtins import stamp
+from capture.variables.base import NULL, Variable, stamp, unsupported
 from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.containers import DictVariable, TupleVariable
 from capture.variables.functions import CellVariable, FunctionVariable

@@ -8,7 +8,7 @@ from capture import break_reasons as reasons
 from capture.instructions.ops import Op
 from capture.symbolic_convert.registry import handles, raw
 from capture.variables import attributes, builtins, iteration, operators
-from capture.variables.base import MISSING, ObservedException, Variable, unsupported
+from capture.variables.base import MISSING, ObservedException, Variable, stamp, unsupported
 from capture.variables.constant import NONE, ConstantVariable, boolean
 from capture.variables.containers import (
     DictVariable,
@@ -43,7 +43,7 @@ def build_tuple(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 @raw(Op.BUILD_LIST)
 def build_list(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     count: Any = inst.arg
-    frame.stack.append(builtins.stamp(tracer, ListVariable(pop_many(frame, count))))
+    frame.stack.append(stamp(tracer, ListVariable(pop_many(frame, count))))
 
 
 @raw(Op.BUILD_SET)
@@ -52,7 +52,7 @@ def build_set(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     result = SetVariable({})
     for item in pop_many(frame, count):
         result.add(tracer, item)
-    frame.stack.append(builtins.stamp(tracer, result))
+    frame.stack.append(stamp(tracer, result))
 
 
 @raw(Op.BUILD_MAP)
@@ -62,7 +62,7 @@ def build_map(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     values = pop_many(frame, 2 * count)
     for i in range(count):
         result.set(tracer, values[2 * i], values[2 * i + 1])
-    frame.stack.append(builtins.stamp(tracer, result))
+    frame.stack.append(stamp(tracer, result))
 
 
 @raw(Op.BUILD_CONST_KEY_MAP)
@@ -72,7 +72,7 @@ def build_const_key_map(tracer: Translator, frame: Frame, inst: Instruction) -> 
     result = DictVariable()
     for key, value in zip(keys, pop_many(frame, count), strict=True):
         result.set(tracer, key, value)
-    frame.stack.append(builtins.stamp(tracer, result))
+    frame.stack.append(stamp(tracer, result))
 
 
 @raw(Op.BUILD_SLICE)
@@ -142,7 +142,7 @@ def dict_update(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     if inst.op is Op.DICT_MERGE and isinstance(value, DictVariable):
         if any(k in target.load(tracer) for k in value.load(tracer)):
             unsupported(reasons.UNCAUGHT_EXCEPTION, "A TypeError about a repeated keyword argument")
-    builtins._fill_dict(tracer, target, [value], {})
+    builtins.fill_dict(tracer, target, [value], {})
 
 
 @handles(Op.LIST_TO_TUPLE, "list -- tuple")
@@ -191,7 +191,7 @@ def unpack_ex(tracer: Translator, frame: Frame, inst: Instruction) -> None:
             f"not enough values to unpack (expected at least {before + after}, got {len(items)})",
         )
     end = len(items) - after
-    middle = builtins.stamp(tracer, ListVariable(items[before:end]))
+    middle = stamp(tracer, ListVariable(items[before:end]))
     frame.stack.extend(reversed([*items[:before], middle, *items[end:]]))
 
 

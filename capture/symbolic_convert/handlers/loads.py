@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
+import sys
 from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
+from capture.guards.kinds import DictHas
 from capture.instructions.ops import Op
+from capture.sources import DictItemSource, ModulesSource
 from capture.symbolic_convert.registry import raw
-from capture.variables.base import MISSING, NULL, LazyVariable, Variable, unsupported
+from capture.variables.base import MISSING, NULL, LazyVariable, ObservedException, Variable, unsupported
 from capture.variables.constant import ConstantVariable
 from capture.variables.containers import SetVariable, TupleVariable
 from capture.variables.functions import CellVariable
@@ -184,14 +188,49 @@ def swap(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.IMPORT_NAME)
 def import_name(tracer: Translator, frame: Frame, inst: Instruction) -> None:
-    unsupported(reasons.IMPORT, inst.arg)
+    """A module that is imported already is found in ``sys.modules``, guarded; else Python imports.
+
+    Source: ``Python/import.c`` (``PyImport_ImportModuleLevelObject``).
+    """
+    name: Any = inst.arg
+    level = tracer.as_python(frame.stack[-2])
+    names = tracer.as_python(frame.stack[-1])
+    if level:
+        package = frame.globals.get_hashed(tracer, "__package__")
+        base = MISSING if package is None else tracer.as_python(package)
+        if type(base) is not str or level > base.count(".") + 1:
+            unsupported(reasons.IMPORT, name)
+        base = base.rsplit(".", level - 1)[0]
+        name = f"{base}.{name}" if name else base
+    elif not names:
+        imported_module(tracer, name)
+        name = name.partition(".")[0]
+    module = imported_module(tracer, name)
+    tracer.load_builtin("__import__", builtins.__import__)
+    del frame.stack[-2:]
+    frame.stack.append(module)
+
+
+def imported_module(tracer: Translator, name: str) -> Variable:
+    """A fully imported module by its name."""
+    found = sys.modules.get(name)
+    spec = getattr(found, "__spec__", None)
+    if found is None or getattr(spec, "_initializing", False):
+        unsupported(reasons.IMPORT, name)
+    source = ModulesSource()
+    tracer.guard(DictHas(source, name))
+    return tracer.wrap(found, DictItemSource(source, name))
 
 
 @raw(Op.IMPORT_FROM)
 def import_from(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     name: Any = inst.arg
     module = frame.stack[-1].realize(tracer)
-    frame.stack.append(tracer.getattr(module, name))
+    try:
+        found = tracer.getattr(module, name)
+    except ObservedException:
+        unsupported(reasons.IMPORT, name)
+    frame.stack.append(found)
 
 
 assert LazyVariable and MISSING

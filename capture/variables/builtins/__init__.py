@@ -1,0 +1,42 @@
+"""Holds the rules for callables implemented in C: one small function each, in a table.
+
+Pure functions of constants need no rule; functions that call back are inlined as polyfills.
+Importing the package fills the table.
+"""
+
+from __future__ import annotations
+
+# Imported for the rules they add to the table.
+from capture.variables.builtins import (
+    attributes,
+    functions,
+    iterators,
+    numbers,
+    refused,
+    sequences,
+    sets,
+)
+from capture.variables.builtins.classes import class_list, native_new
+from capture.variables.builtins.dispatch import call_builtin, class_rule, python_rule
+from capture.variables.builtins.mappings import fill_dict
+from capture.variables.builtins.registry import has_rule
+from capture.variables.builtins.text import format_value, to_text
+
+__all__ = [
+    "attributes",
+    "call_builtin",
+    "class_list",
+    "class_rule",
+    "fill_dict",
+    "format_value",
+    "functions",
+    "has_rule",
+    "iterators",
+    "native_new",
+    "numbers",
+    "python_rule",
+    "refused",
+    "sequences",
+    "sets",
+    "to_text",
+]

@@ -1,0 +1,120 @@
+"""Holds the rules of ``getattr`` and its kin."""
+
+from __future__ import annotations
+
+from capture import break_reasons as reasons
+from capture.variables import torch_calls
+from capture.variables.attributes import (
+    delete_attr,
+    has_instance_dict,
+    load_attr,
+    object_getattr,
+    object_setattr,
+    store_attr,
+    type_source_of,
+)
+from capture.variables.base import (
+    DELETED,
+    ObservedException,
+    Tracer,
+    Variable,
+    unsupported,
+)
+from capture.variables.builtins.registry import Args, Kwargs, rule
+from capture.variables.constant import (
+    FALSE,
+    NONE,
+    TRUE,
+    boolean,
+)
+from capture.variables.objects import (
+    ObjectVariable,
+)
+from capture.variables.tensor import TensorVariable
+
+
+@rule(getattr)
+def _getattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    name = tracer.as_python(args[1])
+    if type(name) is not str:
+        return None
+    if len(args) == 2:
+        return load_attr(tracer, args[0], name)
+    try:
+        return load_attr(tracer, args[0], name)
+    except ObservedException as signal:
+        if issubclass(signal.exception.python_type(), AttributeError):
+            return args[2]
+        raise
+
+
+@rule(hasattr)
+def _hasattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    name = tracer.as_python(args[1])
+    if type(name) is not str:
+        return None
+    if isinstance(args[0], TensorVariable):
+        return boolean(torch_calls.tensor_has_attr(args[0], name))
+    try:
+        load_attr(tracer, args[0], name)
+    except ObservedException as signal:
+        if issubclass(signal.exception.python_type(), AttributeError):
+            return FALSE
+        raise
+    return TRUE
+
+
+@rule(setattr)
+def _setattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    name = tracer.as_python(args[1])
+    if type(name) is not str:
+        return None
+    store_attr(tracer, args[0], name, args[2])
+    return NONE
+
+
+@rule(delattr)
+def _delattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    name = tracer.as_python(args[1])
+    if type(name) is not str:
+        return None
+    delete_attr(tracer, args[0], name)
+    return NONE
+
+
+@rule(object.__setattr__)
+def _object_setattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    name = tracer.as_python(args[1])
+    if type(name) is not str or not isinstance(args[0], ObjectVariable):
+        return None
+    object_setattr(tracer, args[0], name, args[2])
+    return NONE
+
+
+@rule(object.__delattr__)
+def _object_delattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    name = tracer.as_python(args[1])
+    if type(name) is not str or not isinstance(args[0], ObjectVariable):
+        return None
+    object_setattr(tracer, args[0], name, DELETED)
+    return NONE
+
+
+@rule(object.__getattribute__)
+def _object_getattribute(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    name = tracer.as_python(args[1])
+    if type(name) is not str:
+        return None
+    obj = args[0]
+    return object_getattr(
+        tracer, obj, name, obj.python_type(), type_source_of(tracer, obj), hook=False
+    )
+
+
+@rule(vars)
+def _vars(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    if not args:
+        unsupported(reasons.FRAME_INSPECTION, "vars()")
+    if isinstance(args[0], ObjectVariable) and has_instance_dict(args[0]):
+        return load_attr(tracer, args[0], "__dict__")
+    return None

@@ -1,0 +1,230 @@
+"""Holds the rules of making instances and of asking for classes."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import types
+from typing import Any
+
+import torch
+
+from capture import break_reasons as reasons
+from capture.variables import operators
+from capture.variables.attributes import (
+    type_of,
+)
+from capture.variables.base import (
+    Tracer,
+    Variable,
+    stamp,
+    unsupported,
+)
+from capture.variables.builtins.registry import Args, Kwargs, rule
+from capture.variables.constant import (
+    NONE,
+    ConstantVariable,
+    boolean,
+    is_none,
+)
+from capture.variables.containers import (
+    DictVariable,
+    ListVariable,
+    SetVariable,
+    TupleVariable,
+)
+from capture.variables.iteration import iterate
+from capture.variables.objects import (
+    ClassVariable,
+    ExceptionVariable,
+    ObjectVariable,
+    SuperVariable,
+    lookup_mro,
+)
+from capture.variables.tensor import TensorVariable
+
+
+def native_new(
+    tracer: Tracer,
+    new: Any,
+    cls_var: ClassVariable,
+    args: list[Variable],
+    kwargs: dict[str, Variable],
+) -> Variable | None:
+    """``cls.__new__`` implemented in C: an empty instance of the right kind, or None."""
+    cls = cls_var.value
+    if cls.__flags__ & (1 << 20):
+        return None
+    if issubclass(cls, BaseException):
+        owner = getattr(new, "__self__", None)
+        if isinstance(owner, type) and not issubclass(owner, _SPECIAL_EXCEPTIONS) and not kwargs:
+            return stamp(tracer, ExceptionVariable(cls, list(args), cls_var))
+        return None
+    if new is object.__new__:
+        base = _c_base(cls)
+        return stamp(tracer, ObjectVariable(cls, cls_var=cls_var)) if base is object else None
+    if new is list.__new__:
+        return stamp(tracer, ListVariable([], cls, cls_var=cls_var))
+    if new is collections.deque.__new__:
+        return stamp(tracer, ListVariable([], cls, cls_var=cls_var))
+    if new in (dict.__new__, collections.OrderedDict.__new__, collections.defaultdict.__new__):
+        return stamp(tracer, DictVariable(cls, cls_var=cls_var))
+    if new is set.__new__:
+        return stamp(tracer, SetVariable({}, cls, cls_var=cls_var))
+    if new is tuple.__new__ and len(args) <= 1:
+        items = iterate(tracer, args[0]) if args else []
+        return stamp(tracer, TupleVariable(items, cls, cls_var=cls_var))
+    return None
+
+
+def _c_base(cls: type) -> type:
+    """The nearest base whose memory layout is defined in C."""
+    for klass in cls.__mro__:
+        if klass is object or not klass.__flags__ & (1 << 9):
+            return klass
+    return object
+
+
+# what their constructors make of the arguments is more than ``args``
+_SPECIAL_EXCEPTIONS = (OSError, BaseExceptionGroup, UnicodeError, SyntaxError, ImportError)
+
+
+@rule(object.__new__)
+def _object_new(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    cls = args[0]
+    assert isinstance(cls, ClassVariable)
+    return native_new(tracer, object.__new__, cls, [], {})
+
+
+@rule(tuple.__new__, list.__new__, dict.__new__, set.__new__, BaseException.__new__)
+def _base_new(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    cls = args[0]
+    assert isinstance(cls, ClassVariable)
+    raw = lookup_mro(cls.value, "__new__")[0]
+    for base in (tuple, list, dict, set, BaseException):
+        if issubclass(cls.value, base):
+            new = base.__new__ if isinstance(raw, (types.FunctionType, staticmethod)) else raw
+            if base is tuple:
+                new = tuple.__new__
+            return native_new(tracer, new, cls, args[1:], kwargs)
+    return None
+
+
+@rule(object.__init__)
+def _object_init(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return NONE if len(args) == 1 and not kwargs else None
+
+
+@rule(object.__init_subclass__, object.__subclasshook__)
+def _nothing(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return NONE
+
+
+@rule(BaseException.__init__)
+def _exception_init(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    exc = args[0]
+    if isinstance(exc, ExceptionVariable) and not kwargs:
+        tracer.mutations += 1
+        exc.args = list(args[1:])
+        return NONE
+    return None
+
+
+@rule(type)
+def _type(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return type_of(tracer, args[0]) if len(args) == 1 else None
+
+
+@rule(super)
+def _super(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    if len(args) == 2:
+        return SuperVariable(args[0], args[1])
+    if not args:
+        return tracer.zero_argument_super()
+    return None
+
+
+@rule(isinstance)
+def _isinstance(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    obj, classes = args
+    cls = obj.python_type()
+    return boolean(any(_instance_of(tracer, obj, cls, k) for k in class_list(tracer, classes)))
+
+
+def class_list(tracer: Tracer, v: Variable) -> list[Any]:
+    """The classes of the second argument of ``isinstance``, flattened."""
+    v = v.realize(tracer)
+    if isinstance(v, TupleVariable):
+        return [k for item in v.items(tracer) for k in class_list(tracer, item)]
+    if isinstance(v, ClassVariable):
+        return [v.value]
+    if isinstance(v, ObjectVariable) and isinstance(v.value, types.UnionType):
+        return list(v.value.__args__)
+    if isinstance(v, ConstantVariable) and isinstance(v.value, types.UnionType):
+        return list(v.value.__args__)
+    if isinstance(v, ObjectVariable) and getattr(type(v.value), "__module__", "") == "typing":
+        origin = getattr(v.value, "__origin__", None)
+        if isinstance(origin, type):
+            return [origin]
+    unsupported(reasons.UNKNOWN_OPERATION, f"isinstance() with {v.describe()}")
+
+
+def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
+    if klass is None:
+        klass = type(None)
+    if klass in cls.__mro__:
+        return True
+    meta = type(klass)
+    hook = lookup_mro(meta, "__instancecheck__")[0]
+    if hook is type.__instancecheck__:
+        return False
+    if isinstance(obj, TensorVariable) and klass.__module__.startswith("torch"):
+        if klass is torch.nn.Parameter:
+            return issubclass(cls, torch.nn.Parameter)
+        if klass in _TENSOR_TYPES:
+            return str(obj.meta.dtype) in _TENSOR_TYPES[klass]
+        return issubclass(cls, klass)
+    if isinstance(hook, types.FunctionType) and not _known_abc(meta):
+        result = tracer.call(
+            tracer.wrap_static(hook, None), [tracer.class_variable(klass, None), obj], {}
+        )
+        return operators.truth(tracer, result)
+    return issubclass(cls, klass)
+
+
+def _known_abc(meta: type) -> bool:
+    return (
+        meta is abc.ABCMeta
+        or meta.__module__ in ("typing", "typing_extensions", "torch.nn.parameter", "enum")
+        or typing.TYPE_CHECKING
+    )
+
+
+_TENSOR_TYPES = {
+    torch.FloatTensor: ("torch.float32",),
+    torch.LongTensor: ("torch.int64",),
+    torch.DoubleTensor: ("torch.float64",),
+    torch.IntTensor: ("torch.int32",),
+    torch.HalfTensor: ("torch.float16",),
+    torch.BoolTensor: ("torch.bool",),
+}
+
+
+@rule(issubclass)
+def _issubclass(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    cls = args[0]
+    if not isinstance(cls, ClassVariable):
+        return None
+    classes = tuple(class_list(tracer, args[1]))
+    if any(
+        isinstance(lookup_mro(type(k), "__subclasscheck__")[0], types.FunctionType)
+        and not _known_abc(type(k))
+        for k in classes
+    ):
+        return None
+    return boolean(issubclass(cls.value, classes))
+
+
+@rule(BaseException.with_traceback)
+def _with_traceback(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return args[0] if is_none(args[1]) else None

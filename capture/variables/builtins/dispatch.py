@@ -1,0 +1,159 @@
+"""Holds the choice of what a call of a C callable or a class comes down to; must not know rules."""
+
+from __future__ import annotations
+
+import enum
+import types
+from typing import Any
+
+from capture import break_reasons as reasons
+from capture.polyfills import polyfill_for
+from capture.variables import operators, torch_calls
+from capture.variables.base import (
+    MISSING,
+    Tracer,
+    Variable,
+    unsupported,
+)
+from capture.variables.builtins.folding import fold_pure
+from capture.variables.builtins.registry import PYTHON_RULES, RULES
+from capture.variables.constant import (
+    ConstantVariable,
+)
+from capture.variables.containers import (
+    SequenceVariable,
+    SetVariable,
+)
+from capture.variables.functions import (
+    BuiltinVariable,
+    FunctionVariable,
+)
+from capture.variables.objects import (
+    ClassVariable,
+    ObjectVariable,
+)
+from capture.variables.tensor import TensorVariable
+
+
+def call_builtin(
+    tracer: Tracer, fn: BuiltinVariable, args: list[Variable], kwargs: dict[str, Variable]
+) -> Any:
+    """Call a C callable: its rule, a torch rule, folding, a polyfill, a real method; else break."""
+    value = fn.value
+    args = [a.realize(tracer) for a in args]
+    try:
+        handler = RULES.get(value)
+    except TypeError:
+        handler = None
+    if handler is not None:
+        result = handler(tracer, args, kwargs)
+        if result is not None:
+            return result
+    rule_ = torch_calls.call_rule(tracer, value, args, kwargs)
+    if rule_ is not None:
+        return rule_
+    folded = fold_pure(tracer, value, args, kwargs)
+    if folded is not None:
+        return folded
+    polyfill = polyfill_for(value)
+    if polyfill is not None:
+        return tracer.start_call(tracer.wrap_static(polyfill, None), args, kwargs)
+    special = call_slot(tracer, value, args, kwargs)
+    if special is not None:
+        return special
+    unsupported(reasons.UNKNOWN_CALLABLE, fn.describe())
+
+
+def call_slot(
+    tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable | None:
+    """Slot wrappers and methods of C types called as such (``list.__len__(x)``, ``object.__eq__``)."""
+    if type(value) is not types.WrapperDescriptorType or not args:
+        return None
+    name = value.__name__
+    if name in _OPERATOR_SLOTS and len(args) == 2 and not isinstance(args[0], TensorVariable):
+        symbol, swap = _OPERATOR_SLOTS[name]
+        if isinstance(args[0], (ConstantVariable, SequenceVariable, SetVariable)):
+            left, right = (args[1], args[0]) if swap else (args[0], args[1])
+            return operators.binary_op(tracer, symbol, left, right)
+    if name in _COMPARE_SLOTS and len(args) == 2:
+        result = operators.container_compare(
+            tracer,
+            _COMPARE_SLOTS[name],
+            operators.COMPARE[_COMPARE_SLOTS[name]][0],
+            args[0],
+            args[1],
+        )
+        return result
+    return None
+
+
+_OPERATOR_SLOTS = {
+    **{entry[1]: (symbol, False) for symbol, entry in operators.BINARY.items()},
+    **{entry[2]: (symbol, True) for symbol, entry in operators.BINARY.items()},
+}
+
+
+_COMPARE_SLOTS = {entry[1]: symbol for symbol, entry in operators.COMPARE.items()}
+
+
+def python_rule(
+    tracer: Tracer, fn: FunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
+) -> Any:
+    """The rule of a Python function that is not to be inlined, or None."""
+    value = fn.value
+    handler = PYTHON_RULES.get(value)
+    if handler is not None:
+        return handler(tracer, [a.realize(tracer) for a in args], kwargs)
+    marker = tracer.function_marker(value)
+    if marker == "disable":
+        unsupported(reasons.DISABLED, fn.qualname)
+    if marker == "graph":
+        return torch_calls.graph_node(tracer, value, args, kwargs)
+    module = fn.value.__module__ or ""
+    if module.startswith("torch"):
+        return torch_calls.call_rule(tracer, value, args, kwargs)
+    if module == "importlib" or module.startswith("importlib.") or module in _NATIVE_MODULES:
+        unsupported(reasons.UNKNOWN_CALLABLE, f"{module}.{fn.qualname}")
+    return None
+
+
+_NATIVE_MODULES = frozenset(
+    {
+        "random", "threading", "logging", "warnings", "subprocess", "socket", "inspect", "tempfile",
+        "tokenize", "linecache", "traceback", "unittest.mock", "pickle", "asyncio", "concurrent.futures",
+        "capture.eval_frame", "capture.api",
+    }
+)  # fmt: skip
+
+
+def class_rule(
+    tracer: Tracer, cls_var: ClassVariable, args: list[Variable], kwargs: dict[str, Variable]
+) -> Any:
+    """The rule for calling a class, or None: an ordinary class."""
+    cls = cls_var.value
+    handler = RULES.get(cls)
+    if handler is not None:
+        return handler(tracer, [a.realize(tracer) for a in args], kwargs)
+    if cls.__module__ == "torch" or cls.__module__.startswith("torch."):
+        found = torch_calls.call_rule(tracer, cls, [a.realize(tracer) for a in args], kwargs)
+        if found is not None:
+            return found
+    if isinstance(cls, enum.EnumMeta) and len(args) == 1 and not kwargs:
+        value = tracer.as_python(args[0])
+        if value is not MISSING:
+            try:
+                member = cls(value)
+            except Exception as error:
+                tracer.raise_real(error)
+            return tracer.wrap_static(member, None)
+        item = args[0].realize(tracer)
+        if isinstance(item, ObjectVariable) and isinstance(item.value, cls):
+            return item
+    folded = fold_pure(tracer, cls, args, kwargs)
+    if folded is not None:
+        return folded
+    polyfill = polyfill_for(cls)
+    if polyfill is not None:
+        return tracer.start_call(tracer.wrap_static(polyfill, None), args, kwargs)
+    return None

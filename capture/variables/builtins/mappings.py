@@ -1,0 +1,242 @@
+"""Holds the rules of dicts, ordered dicts and default dicts."""
+
+from __future__ import annotations
+
+import collections
+import types
+
+from capture import break_reasons as reasons
+from capture.variables import operators
+from capture.variables.attributes import (
+    load_attr,
+)
+from capture.variables.base import (
+    MISSING,
+    Tracer,
+    Variable,
+    stamp,
+    unsupported,
+)
+from capture.variables.builtins.registry import Args, Kwargs, rule
+from capture.variables.constant import (
+    NONE,
+    TRUE,
+    ConstantVariable,
+    boolean,
+)
+from capture.variables.containers import (
+    DictVariable,
+    DictViewVariable,
+    TupleVariable,
+)
+from capture.variables.iteration import get_iter, iterate
+from capture.variables.objects import (
+    ObjectVariable,
+    lookup_mro,
+)
+
+
+def fill_dict(
+    tracer: Tracer, target: DictVariable, args: list[Variable], kwargs: dict[str, Variable]
+) -> None:
+    if args:
+        source = args[0].realize(tracer)
+        if isinstance(source, DictVariable) and not isinstance(
+            lookup_mro(source.cls, "keys")[0], types.FunctionType
+        ):
+            for key, value in list(source.load(tracer).values()):
+                target.set(tracer, key, value)
+        elif (
+            isinstance(source, ObjectVariable) and lookup_mro(source.cls, "keys")[0] is not MISSING
+        ):
+            for key in iterate(tracer, tracer.call(load_attr(tracer, source, "keys"), [], {})):
+                target.set(tracer, key, operators.getitem(tracer, source, key))
+        else:
+            for pair in iterate(tracer, source):
+                parts = iterate(tracer, pair)
+                if len(parts) != 2:
+                    tracer.raise_error(
+                        ValueError,
+                        f"dictionary update sequence element has length {len(parts)}; 2 is required",
+                    )
+                target.set(tracer, parts[0], parts[1])
+    for name, value in kwargs.items():
+        target.set(tracer, ConstantVariable(name), value)
+
+
+@rule(dict)
+def _dict(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    result = stamp(tracer, DictVariable())
+    fill_dict(tracer, result, args, kwargs)
+    return result
+
+
+@rule(collections.OrderedDict)
+def _ordered_dict(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    result = stamp(tracer, DictVariable(collections.OrderedDict))
+    fill_dict(tracer, result, args, kwargs)
+    return result
+
+
+@rule(collections.defaultdict)
+def _defaultdict(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    result = stamp(tracer, DictVariable(collections.defaultdict))
+    result.default_factory = args[0] if args else NONE
+    fill_dict(tracer, result, args[1:], kwargs)
+    return result
+
+
+@rule(dict.__init__, collections.OrderedDict.__init__)
+def _dict_init(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    target = args[0]
+    if not isinstance(target, DictVariable):
+        return None
+    fill_dict(tracer, target, args[1:], kwargs)
+    return NONE
+
+
+@rule(collections.defaultdict.__init__)
+def _defaultdict_init(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    target = args[0]
+    if not isinstance(target, DictVariable):
+        return None
+    target.default_factory = args[1] if len(args) > 1 else NONE
+    fill_dict(tracer, target, args[2:], kwargs)
+    return NONE
+
+
+def _dict_of(args: list[Variable]) -> DictVariable:
+    target = args[0]
+    if not isinstance(target, DictVariable):
+        unsupported(reasons.UNKNOWN_OPERATION, f"a dict method on {target.describe()}")
+    return target
+
+
+@rule(dict.get)
+def _dict_get(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    found = _dict_of(args).get(tracer, args[1])
+    if found is not None:
+        return found
+    return args[2] if len(args) > 2 else NONE
+
+
+@rule(dict.setdefault, collections.OrderedDict.setdefault)
+def _setdefault(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    target = _dict_of(args)
+    found = target.get(tracer, args[1])
+    if found is not None:
+        return found
+    default = args[2] if len(args) > 2 else kwargs.get("default", NONE)
+    target.set(tracer, args[1], default)
+    return default
+
+
+@rule(dict.pop, collections.OrderedDict.pop)
+def _dict_pop(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    target = _dict_of(args)
+    found = target.get(tracer, args[1])
+    if found is not None:
+        target.delete(tracer, args[1])
+        return found
+    if len(args) > 2 or "default" in kwargs:
+        return args[2] if len(args) > 2 else kwargs["default"]
+    tracer.raise_error(KeyError, args[1])
+
+
+@rule(dict.popitem, collections.OrderedDict.popitem)
+def _popitem(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    target = _dict_of(args)
+    last = tracer.as_python(args[1] if len(args) > 1 else kwargs.get("last", TRUE))
+    entries = target.load(tracer)
+    if not entries:
+        tracer.raise_error(
+            KeyError,
+            "dictionary is empty" if target.cls is not dict else "popitem(): dictionary is empty",
+        )
+    key = list(entries)[-1 if last else 0]
+    entry = entries[key]
+    target.delete_hashed(tracer, key, entry[0])
+    return TupleVariable([entry[0], entry[1]])
+
+
+@rule(dict.clear, collections.OrderedDict.clear)
+def _dict_clear(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    _dict_of(args).clear(tracer)
+    return NONE
+
+
+@rule(dict.update, collections.OrderedDict.update)
+def _update(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    fill_dict(tracer, _dict_of(args), args[1:], kwargs)
+    return NONE
+
+
+@rule(dict.copy, collections.OrderedDict.copy, collections.defaultdict.copy)
+def _dict_copy(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    target = _dict_of(args)
+    cls = target.cls if target.cls in (collections.OrderedDict, collections.defaultdict) else dict
+    result = stamp(tracer, DictVariable(cls))
+    result.entries = dict(target.load(tracer))
+    result.default_factory = target.default_factory
+    if cls is collections.defaultdict:
+        result.default_factory = load_attr(tracer, target, "default_factory")
+    return result
+
+
+@rule(dict.keys, collections.OrderedDict.keys)
+def _keys(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return DictViewVariable(_dict_of(args), "keys")
+
+
+@rule(dict.values, collections.OrderedDict.values)
+def _values(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return DictViewVariable(_dict_of(args), "values")
+
+
+@rule(dict.items, collections.OrderedDict.items)
+def _items(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return DictViewVariable(_dict_of(args), "items")
+
+
+@rule(collections.OrderedDict.move_to_end)
+def _move_to_end(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    last = tracer.as_python(args[2] if len(args) > 2 else kwargs.get("last", TRUE))
+    if last is MISSING:
+        return None
+    if not _dict_of(args).move_to_end(tracer, args[1], bool(last)):
+        tracer.raise_error(KeyError, args[1])
+    return NONE
+
+
+@rule(dict.__setitem__, collections.OrderedDict.__setitem__)
+def _dict_setitem(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    _dict_of(args).set(tracer, args[1], args[2])
+    return NONE
+
+
+@rule(dict.__delitem__, collections.OrderedDict.__delitem__)
+def _dict_delitem(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    if not _dict_of(args).delete(tracer, args[1]):
+        tracer.raise_error(KeyError, args[1])
+    return NONE
+
+
+@rule(dict.__getitem__)
+def _dict_getitem(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return operators.dict_getitem(tracer, _dict_of(args), args[1])
+
+
+@rule(dict.__contains__)
+def _dict_contains(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return boolean(_dict_of(args).get(tracer, args[1]) is not None)
+
+
+@rule(dict.__len__)
+def _dict_len(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return ConstantVariable(len(_dict_of(args).load(tracer)))
+
+
+@rule(dict.__iter__, collections.OrderedDict.__iter__)
+def _dict_iter(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    plain = DictViewVariable(_dict_of(args), "keys")
+    return get_iter(tracer, plain)

@@ -1,0 +1,162 @@
+"""Holds the rules of numbers, hashes, ranges and slices."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from capture import break_reasons as reasons
+from capture.variables import operators
+from capture.variables.attributes import (
+    load_attr,
+)
+from capture.variables.base import (
+    MISSING,
+    Tracer,
+    Variable,
+    unsupported,
+)
+from capture.variables.builtins.folding import fold_pure
+from capture.variables.builtins.registry import Args, Kwargs, Rule, rule
+from capture.variables.constant import (
+    FALSE,
+    NONE,
+    ConstantVariable,
+    ScalarVariable,
+    boolean,
+)
+from capture.variables.containers import (
+    SliceVariable,
+    TupleVariable,
+)
+from capture.variables.iteration import iterate
+from capture.variables.objects import (
+    ObjectVariable,
+    lookup_mro,
+)
+from capture.variables.tensor import TensorVariable
+
+
+@rule(range)
+def _range(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    bounds = [operators.index_value(tracer, a) for a in args]
+    if None in bounds:
+        return None
+    return operators.fold(tracer, range, *bounds)
+
+
+@rule(slice)
+def _slice(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    parts = [NONE, *args, NONE] if len(args) == 1 else [*args, NONE][:3]
+    return SliceVariable(list(parts))
+
+
+@rule(bool)
+def _bool(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return boolean(operators.truth(tracer, args[0])) if args else FALSE
+
+
+def _number(cls: type, method: str) -> Rule:
+    def convert(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+        if len(args) != 1:
+            return fold_pure(tracer, cls, args, kwargs)
+        value = args[0]
+        if isinstance(value, ScalarVariable):
+            if value.python_type() is cls:
+                return value
+            return tracer.scalar_call(cls, [value], f"{cls.__name__}({value.text})", value.sources)
+        if isinstance(value, TensorVariable):
+            unsupported(reasons.DATA_DEPENDENT, f"{cls.__name__}() of a tensor")
+        if isinstance(value, ObjectVariable):
+            raw = lookup_mro(value.python_type(), method)[0]
+            if isinstance(raw, types.FunctionType):
+                return tracer.call(load_attr(tracer, value, method), [], {})
+        return fold_pure(tracer, cls, args, kwargs)
+
+    return convert
+
+
+rule(int)(_number(int, "__int__"))
+
+
+rule(float)(_number(float, "__float__"))
+
+
+@rule(hash)
+def _hash(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    value = tracer.as_python(args[0])
+    if value is not MISSING:
+        return operators.fold(tracer, hash, value)
+    if isinstance(args[0], ObjectVariable):
+        raw = lookup_mro(args[0].cls, "__hash__")[0]
+        if isinstance(raw, types.FunctionType):
+            return tracer.call(load_attr(tracer, args[0], "__hash__"), [], {})
+        if isinstance(args[0], TupleVariable):
+            hashes = []
+            for item in args[0].items(tracer):
+                part = _hash(tracer, [item.realize(tracer)], {})
+                if not isinstance(part, ConstantVariable):
+                    return None
+                hashes.append(_Hashed(part.value))
+            return ConstantVariable(hash(tuple(hashes)))
+    return None
+
+
+class _Hashed:
+    """An object with a given hash."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return self.value
+
+
+@rule(abs)
+def _abs(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    v = args[0]
+    if isinstance(v, ScalarVariable):
+        return tracer.scalar_call(abs, [v], f"abs({v.text})", v.sources)
+    if isinstance(v, TensorVariable):
+        return tracer.graph_call("call_function", abs, [v], {})
+    if isinstance(v, ObjectVariable):
+        return tracer.call(load_attr(tracer, v, "__abs__"), [], {})
+    return None
+
+
+def _extremum(fn: Any, symbol: str) -> Rule:
+    def pick(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+        if kwargs:
+            return None
+        items = iterate(tracer, args[0]) if len(args) == 1 else args
+        if not items:
+            return None
+        best = items[0].realize(tracer)
+        for item in items[1:]:
+            if operators.truth(tracer, operators.compare(tracer, symbol, item, best)):
+                best = item.realize(tracer)
+        return best
+
+    return pick
+
+
+rule(min)(_extremum(min, "<"))
+
+
+rule(max)(_extremum(max, ">"))
+
+
+@rule(sum)
+def _sum(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    items = [i.realize(tracer) for i in iterate(tracer, args[0])]
+    start = args[1] if len(args) > 1 else kwargs.get("start", ConstantVariable(0))
+    known = [tracer.as_python(i) for i in items]
+    begin = tracer.as_python(start)
+    if begin is not MISSING and not any(k is MISSING for k in known):
+        return operators.fold(tracer, sum, known, begin)
+    if any(isinstance(i, ConstantVariable) and type(i.value) is float for i in items):
+        return None
+    total = start.realize(tracer)
+    for item in items:
+        total = operators.binary_op(tracer, "+", total, item).realize(tracer)
+    return total

@@ -1,0 +1,47 @@
+"""Holds the rules of callables that are always left to Python, each with its reason."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+import weakref
+
+from capture import break_reasons as reasons
+from capture.variables.base import (
+    Tracer,
+    Variable,
+    unsupported,
+)
+from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
+
+
+@rule(locals, globals, dir, eval, exec, input, breakpoint, compile, __import__)
+def _inspection(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    if not args:
+        unsupported(reasons.FRAME_INSPECTION, "locals(), globals() and the like")
+    return None
+
+
+@rule(id)
+def _id(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    unsupported(reasons.UNKNOWN_CALLABLE, "id()")
+
+
+@rule(property, staticmethod, classmethod, weakref.ref)
+def _descriptors(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    unsupported(reasons.UNKNOWN_CALLABLE, "a descriptor or weak reference made here")
+
+
+@rule(print)
+def _print(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    unsupported(reasons.UNKNOWN_CALLABLE, "print")
+
+
+@python_rule_for(warnings.warn)
+def _warn(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    unsupported(reasons.UNKNOWN_CALLABLE, "warnings.warn")
+
+
+@python_rule_for(inspect.signature, inspect.getsource)
+def _signature(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    unsupported(reasons.UNKNOWN_CALLABLE, "inspect.signature")

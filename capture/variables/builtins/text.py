@@ -1,0 +1,124 @@
+"""Holds the rules that make text: ``str``, ``repr``, ``format`` and string methods."""
+
+from __future__ import annotations
+
+import types
+
+from capture import break_reasons as reasons
+from capture.variables import operators
+from capture.variables.attributes import (
+    load_attr,
+)
+from capture.variables.base import (
+    MISSING,
+    Tracer,
+    Variable,
+    unsupported,
+)
+from capture.variables.builtins.folding import fold_pure
+from capture.variables.builtins.registry import Args, Kwargs, rule
+from capture.variables.constant import (
+    ConstantVariable,
+    ScalarVariable,
+)
+from capture.variables.functions import (
+    FunctionVariable,
+)
+from capture.variables.iteration import iterate
+from capture.variables.objects import (
+    ClassVariable,
+    ExceptionVariable,
+    ModuleVariable,
+    ObjectVariable,
+    lookup_mro,
+)
+from capture.variables.tensor import TensorVariable
+
+
+@rule(str)
+def _str(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return (
+        to_text(tracer, args[0], "str") if len(args) == 1 else fold_pure(tracer, str, args, kwargs)
+    )
+
+
+@rule(repr)
+def _repr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return to_text(tracer, args[0], "repr")
+
+
+@rule(ascii)
+def _ascii(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return to_text(tracer, args[0], "ascii")
+
+
+def to_text(tracer: Tracer, v: Variable, how: str) -> Variable:
+    """``str``, ``repr`` or ``ascii`` of a value whose text is known now; else break."""
+    v = v.realize(tracer)
+    fn = {"str": str, "repr": repr, "ascii": ascii}[how]
+    if isinstance(v, ExceptionVariable) and how == "str":
+        raw = lookup_mro(v.cls, "__str__")[0]
+        if raw is BaseException.__str__ and len(v.args) <= 1:
+            return to_text(tracer, v.args[0], "str") if v.args else ConstantVariable("")
+    if isinstance(v, ObjectVariable) and not isinstance(
+        v, (ClassVariable, ModuleVariable, FunctionVariable)
+    ):
+        for name in ("__str__", "__repr__") if how == "str" else ("__repr__",):
+            raw = lookup_mro(v.cls, name)[0]
+            if isinstance(raw, types.FunctionType):
+                return tracer.call(load_attr(tracer, v, name), [], {})
+            if raw is not object.__str__:
+                break
+    if isinstance(v, ClassVariable) and type(v.value) is type:
+        return ConstantVariable(fn(v.value))
+    value = tracer.as_python(v)
+    if value is MISSING:
+        if isinstance(v, TensorVariable):
+            unsupported(reasons.DATA_DEPENDENT, f"The text of a tensor ({how})")
+        unsupported(reasons.UNKNOWN_OPERATION, f"{how}() of {v.describe()}")
+    return ConstantVariable(fn(value))
+
+
+@rule(format)
+def _format(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return format_value(tracer, args[0], args[1] if len(args) > 1 else ConstantVariable(""))
+
+
+def format_value(tracer: Tracer, v: Variable, spec: Variable) -> Variable:
+    """``format(v, spec)``."""
+    v, spec = v.realize(tracer), spec.realize(tracer)
+    if isinstance(v, ScalarVariable):
+        v = v.specialize(tracer)
+    text = tracer.as_python(spec)
+    if text is MISSING:
+        unsupported(reasons.UNKNOWN_OPERATION, "a format specification made at run time")
+    raw = lookup_mro(v.python_type(), "__format__")[0]
+    if isinstance(raw, types.FunctionType) and not isinstance(v, TensorVariable):
+        return tracer.call(load_attr(tracer, v, "__format__"), [spec], {})
+    if text == "":
+        return to_text(tracer, v, "str")
+    value = tracer.as_python(v)
+    if value is MISSING:
+        unsupported(reasons.UNKNOWN_OPERATION, f"format() of {v.describe()}")
+    return operators.fold(tracer, format, value, text)
+
+
+@rule(str.join)
+def _join(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    parts = [tracer.as_python(i) for i in iterate(tracer, args[1])]
+    separator = tracer.as_python(args[0])
+    if separator is MISSING or any(p is MISSING for p in parts):
+        return None
+    return operators.fold(tracer, separator.join, parts)
+
+
+@rule(str.format)
+def _str_format(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    values = [tracer.as_python(a) for a in args]
+    named = {k: tracer.as_python(v) for k, v in kwargs.items()}
+    if any(v is MISSING for v in [*values, *named.values()]):
+        return None
+    try:
+        return ConstantVariable(values[0].format(*values[1:], **named))
+    except Exception as error:
+        tracer.raise_real(error)
