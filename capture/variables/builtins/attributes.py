@@ -13,23 +13,10 @@ from capture.variables.attributes import (
     store_attr,
     type_source_of,
 )
-from capture.variables.base import (
-    DELETED,
-    ObservedException,
-    Tracer,
-    Variable,
-    unsupported,
-)
+from capture.variables.base import DELETED, ObservedException, Tracer, Variable, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
-from capture.variables.constant import (
-    FALSE,
-    NONE,
-    TRUE,
-    boolean,
-)
-from capture.variables.objects import (
-    ObjectVariable,
-)
+from capture.variables.constant import FALSE, NONE, TRUE, boolean
+from capture.variables.objects import ObjectVariable
 from capture.variables.tensor import TensorVariable
 
 

@@ -11,28 +11,11 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.variables import operators
-from capture.variables.attributes import (
-    type_of,
-)
-from capture.variables.base import (
-    Tracer,
-    Variable,
-    stamp,
-    unsupported,
-)
+from capture.variables.attributes import type_of
+from capture.variables.base import Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
-from capture.variables.constant import (
-    NONE,
-    ConstantVariable,
-    boolean,
-    is_none,
-)
-from capture.variables.containers import (
-    DictVariable,
-    ListVariable,
-    SetVariable,
-    TupleVariable,
-)
+from capture.variables.constant import NONE, ConstantVariable, boolean, is_none
+from capture.variables.containers import DictVariable, ListVariable, SetVariable, TupleVariable
 from capture.variables.iteration import iterate
 from capture.variables.objects import (
     ClassVariable,
@@ -192,12 +175,12 @@ def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
     return issubclass(cls, klass)
 
 
+# modules whose metaclasses answer ``isinstance`` as ABCMeta does
+_PLAIN_CHECKS = ("typing", "typing_extensions", "torch.nn.parameter", "enum")
+
+
 def _known_abc(meta: type) -> bool:
-    return (
-        meta is abc.ABCMeta
-        or meta.__module__ in ("typing", "typing_extensions", "torch.nn.parameter", "enum")
-        or typing.TYPE_CHECKING
-    )
+    return meta is abc.ABCMeta or meta.__module__ in _PLAIN_CHECKS
 
 
 _TENSOR_TYPES = {

@@ -9,35 +9,19 @@ from typing import Any
 from capture import break_reasons as reasons
 from capture.polyfills import polyfill_for
 from capture.variables import operators, torch_calls
-from capture.variables.base import (
-    MISSING,
-    Tracer,
-    Variable,
-    unsupported,
-)
+from capture.variables.base import MISSING, FrameRequest, Tracer, Variable, unsupported
 from capture.variables.builtins.folding import fold_pure
 from capture.variables.builtins.registry import PYTHON_RULES, RULES
-from capture.variables.constant import (
-    ConstantVariable,
-)
-from capture.variables.containers import (
-    SequenceVariable,
-    SetVariable,
-)
-from capture.variables.functions import (
-    BuiltinVariable,
-    FunctionVariable,
-)
-from capture.variables.objects import (
-    ClassVariable,
-    ObjectVariable,
-)
+from capture.variables.constant import ConstantVariable
+from capture.variables.containers import SequenceVariable, SetVariable
+from capture.variables.functions import BuiltinVariable, FunctionVariable
+from capture.variables.objects import ClassVariable, ObjectVariable
 from capture.variables.tensor import TensorVariable
 
 
 def call_builtin(
     tracer: Tracer, fn: BuiltinVariable, args: list[Variable], kwargs: dict[str, Variable]
-) -> Any:
+) -> Variable | FrameRequest:
     """Call a C callable: its rule, a torch rule, folding, a polyfill, a real method; else break."""
     value = fn.value
     args = [a.realize(tracer) for a in args]
@@ -77,14 +61,9 @@ def call_slot(
             left, right = (args[1], args[0]) if swap else (args[0], args[1])
             return operators.binary_op(tracer, symbol, left, right)
     if name in _COMPARE_SLOTS and len(args) == 2:
-        result = operators.container_compare(
-            tracer,
-            _COMPARE_SLOTS[name],
-            operators.COMPARE[_COMPARE_SLOTS[name]][0],
-            args[0],
-            args[1],
-        )
-        return result
+        symbol = _COMPARE_SLOTS[name]
+        compare = operators.COMPARE[symbol][0]
+        return operators.container_compare(tracer, symbol, compare, args[0], args[1])
     return None
 
 
@@ -92,14 +71,12 @@ _OPERATOR_SLOTS = {
     **{entry[1]: (symbol, False) for symbol, entry in operators.BINARY.items()},
     **{entry[2]: (symbol, True) for symbol, entry in operators.BINARY.items()},
 }
-
-
 _COMPARE_SLOTS = {entry[1]: symbol for symbol, entry in operators.COMPARE.items()}
 
 
 def python_rule(
     tracer: Tracer, fn: FunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
-) -> Any:
+) -> Variable | FrameRequest | None:
     """The rule of a Python function that is not to be inlined, or None."""
     value = fn.value
     handler = PYTHON_RULES.get(value)
@@ -129,7 +106,7 @@ _NATIVE_MODULES = frozenset(
 
 def class_rule(
     tracer: Tracer, cls_var: ClassVariable, args: list[Variable], kwargs: dict[str, Variable]
-) -> Any:
+) -> Variable | FrameRequest | None:
     """The rule for calling a class, or None: an ordinary class."""
     cls = cls_var.value
     handler = RULES.get(cls)

@@ -5,14 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from capture.polyfills import is_pure
-from capture.variables.base import (
-    MISSING,
-    Tracer,
-    Variable,
-)
-from capture.variables.constant import (
-    ScalarVariable,
-)
+from capture.variables.base import MISSING, Tracer, Variable
+from capture.variables.constant import ScalarVariable
 
 
 def fold_pure(

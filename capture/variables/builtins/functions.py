@@ -5,30 +5,12 @@ from __future__ import annotations
 import functools
 import types
 
-from capture.variables.attributes import (
-    load_attr,
-)
-from capture.variables.base import (
-    MISSING,
-    Tracer,
-    Variable,
-    stamp,
-)
+from capture.variables.attributes import load_attr
+from capture.variables.base import MISSING, Tracer, Variable, stamp
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
-from capture.variables.constant import (
-    ConstantVariable,
-    boolean,
-    is_none,
-)
-from capture.variables.functions import (
-    CellVariable,
-    MethodVariable,
-    PartialVariable,
-)
-from capture.variables.objects import (
-    ObjectVariable,
-    lookup_mro,
-)
+from capture.variables.constant import ConstantVariable, boolean, is_none
+from capture.variables.functions import CellVariable, MethodVariable, PartialVariable
+from capture.variables.objects import ObjectVariable, lookup_mro
 
 
 @rule(callable)

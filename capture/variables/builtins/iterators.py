@@ -6,21 +6,10 @@ import types
 
 from capture import break_reasons as reasons
 from capture.variables import operators
-from capture.variables.attributes import (
-    load_attr,
-)
-from capture.variables.base import (
-    ObservedException,
-    Tracer,
-    Variable,
-    unsupported,
-)
+from capture.variables.attributes import load_attr
+from capture.variables.base import ObservedException, Tracer, Variable, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
-from capture.variables.constant import (
-    FALSE,
-    ConstantVariable,
-    is_none,
-)
+from capture.variables.constant import FALSE, ConstantVariable, is_none
 from capture.variables.containers import (
     DictVariable,
     DictViewVariable,
@@ -29,15 +18,9 @@ from capture.variables.containers import (
     SequenceVariable,
     TupleVariable,
 )
-from capture.variables.functions import (
-    GeneratorVariable,
-    IteratorVariable,
-)
+from capture.variables.functions import GeneratorVariable, IteratorVariable
 from capture.variables.iteration import get_iter, iterate, next_item
-from capture.variables.objects import (
-    ObjectVariable,
-    lookup_mro,
-)
+from capture.variables.objects import ObjectVariable, lookup_mro
 
 
 @rule(len)

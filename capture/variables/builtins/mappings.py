@@ -7,33 +7,13 @@ import types
 
 from capture import break_reasons as reasons
 from capture.variables import operators
-from capture.variables.attributes import (
-    load_attr,
-)
-from capture.variables.base import (
-    MISSING,
-    Tracer,
-    Variable,
-    stamp,
-    unsupported,
-)
+from capture.variables.attributes import load_attr
+from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
-from capture.variables.constant import (
-    NONE,
-    TRUE,
-    ConstantVariable,
-    boolean,
-)
-from capture.variables.containers import (
-    DictVariable,
-    DictViewVariable,
-    TupleVariable,
-)
+from capture.variables.constant import NONE, TRUE, ConstantVariable, boolean
+from capture.variables.containers import DictVariable, DictViewVariable, TupleVariable
 from capture.variables.iteration import get_iter, iterate
-from capture.variables.objects import (
-    ObjectVariable,
-    lookup_mro,
-)
+from capture.variables.objects import ObjectVariable, lookup_mro
 
 
 def fill_dict(

@@ -7,33 +7,14 @@ from typing import Any
 
 from capture import break_reasons as reasons
 from capture.variables import operators
-from capture.variables.attributes import (
-    load_attr,
-)
-from capture.variables.base import (
-    MISSING,
-    Tracer,
-    Variable,
-    unsupported,
-)
+from capture.variables.attributes import load_attr
+from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.builtins.folding import fold_pure
 from capture.variables.builtins.registry import Args, Kwargs, Rule, rule
-from capture.variables.constant import (
-    FALSE,
-    NONE,
-    ConstantVariable,
-    ScalarVariable,
-    boolean,
-)
-from capture.variables.containers import (
-    SliceVariable,
-    TupleVariable,
-)
+from capture.variables.constant import FALSE, NONE, ConstantVariable, ScalarVariable, boolean
+from capture.variables.containers import SliceVariable, TupleVariable
 from capture.variables.iteration import iterate
-from capture.variables.objects import (
-    ObjectVariable,
-    lookup_mro,
-)
+from capture.variables.objects import ObjectVariable, lookup_mro
 from capture.variables.tensor import TensorVariable
 
 

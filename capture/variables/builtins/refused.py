@@ -7,11 +7,7 @@ import warnings
 import weakref
 
 from capture import break_reasons as reasons
-from capture.variables.base import (
-    Tracer,
-    Variable,
-    unsupported,
-)
+from capture.variables.base import Tracer, Variable, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 
 

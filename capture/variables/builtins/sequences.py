@@ -9,25 +9,10 @@ import torch
 from capture import break_reasons as reasons
 from capture.polyfills import polyfill_for
 from capture.variables import operators
-from capture.variables.base import (
-    MISSING,
-    Tracer,
-    Variable,
-    stamp,
-    unsupported,
-)
+from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
-from capture.variables.constant import (
-    FALSE,
-    NONE,
-    ConstantVariable,
-    is_none,
-)
-from capture.variables.containers import (
-    ListVariable,
-    SequenceVariable,
-    TupleVariable,
-)
+from capture.variables.constant import FALSE, NONE, ConstantVariable, is_none
+from capture.variables.containers import ListVariable, SequenceVariable, TupleVariable
 from capture.variables.iteration import get_iter, iterate
 
 

@@ -5,20 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from capture import break_reasons as reasons
-from capture.variables.base import (
-    Tracer,
-    Variable,
-    stamp,
-    unsupported,
-)
+from capture.variables.base import Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, Rule, rule
-from capture.variables.constant import (
-    NONE,
-    boolean,
-)
-from capture.variables.containers import (
-    SetVariable,
-)
+from capture.variables.constant import NONE, boolean
+from capture.variables.containers import SetVariable
 from capture.variables.iteration import iterate
 
 

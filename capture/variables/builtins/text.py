@@ -6,24 +6,12 @@ import types
 
 from capture import break_reasons as reasons
 from capture.variables import operators
-from capture.variables.attributes import (
-    load_attr,
-)
-from capture.variables.base import (
-    MISSING,
-    Tracer,
-    Variable,
-    unsupported,
-)
+from capture.variables.attributes import load_attr
+from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.builtins.folding import fold_pure
 from capture.variables.builtins.registry import Args, Kwargs, rule
-from capture.variables.constant import (
-    ConstantVariable,
-    ScalarVariable,
-)
-from capture.variables.functions import (
-    FunctionVariable,
-)
+from capture.variables.constant import ConstantVariable, ScalarVariable
+from capture.variables.functions import FunctionVariable
 from capture.variables.iteration import iterate
 from capture.variables.objects import (
     ClassVariable,
