@@ -12,6 +12,8 @@ from typing import Any
 from torch import fx
 from torch.fx import graph_module as _graph_module
 
+from capture.graph.source import quick_source
+
 __all__ = ["append_node", "append_placeholder", "make_graph_module"]
 
 
@@ -48,7 +50,8 @@ def append_placeholder(graph: fx.Graph, name: str, last: fx.Node | None) -> fx.N
 
 def make_graph_module(graph: fx.Graph, class_name: str) -> fx.GraphModule:
     """Generate the module once; its source leaves FX's cache for good when the module dies."""
-    gm = fx.GraphModule({}, graph, class_name)
+    with quick_source(graph):
+        gm = fx.GraphModule({}, graph, class_name)
     filename = type(gm).forward.__code__.co_filename
     weakref.finalize(gm, _evict, filename)
     return gm

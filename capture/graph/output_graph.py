@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from capture import logs
+from capture.backends.boxed import BoxedCodeGen, takes_boxed_graph
 from capture.config import settings
 from capture.errors import BackendCompilerFailed
 from capture.graph import op_rules
@@ -434,6 +435,8 @@ class OutputGraph:
                 kept.append(example)
             else:
                 self.graph.erase_node(node)
+        if takes_boxed_graph(backend):
+            self.graph.set_codegen(BoxedCodeGen())
         gm = make_graph_module(self.graph, self.name)
         self._log(gm)
         if settings.verify:
