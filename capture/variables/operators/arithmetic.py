@@ -1,0 +1,237 @@
+"""Holds unary, binary and in-place operators.
+
+Source: ``Objects/abstract.c`` (``binary_op1``, ``binary_iop1``).
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+import types
+from typing import Any
+
+import torch
+
+from capture import break_reasons as reasons
+from capture.variables.attributes import load_attr, type_source_of
+from capture.variables.base import MISSING, Tracer, Variable, unsupported
+from capture.variables.constant import ConstantVariable, ScalarVariable
+from capture.variables.containers import (
+    DictVariable,
+    DictViewVariable,
+    ListVariable,
+    SequenceVariable,
+    SetVariable,
+    TupleVariable,
+)
+from capture.variables.objects import ObjectVariable, lookup_mro, type_attribute
+from capture.variables.operators.numbers import FOLD_LIMIT, constant_binary, fold, scalar_binary
+from capture.variables.operators.subscripts import getitem
+from capture.variables.operators.tables import BINARY, INPLACE, UNARY
+from capture.variables.tensor import TensorVariable
+
+
+def binary_op(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> Variable:
+    """``left <symbol> right``; in-place forms and the subscript included."""
+    if symbol == "[]":
+        return getitem(tracer, left, right)
+    left, right = left.realize(tracer), right.realize(tracer)
+    inplace = INPLACE.get(symbol)
+    if inplace is not None:
+        result = inplace_op(tracer, symbol, inplace, left, right)
+        if result is not None:
+            return result
+        symbol = symbol[:-1]
+    fn, name, reflected = BINARY[symbol]
+    if isinstance(left, TensorVariable) or isinstance(right, TensorVariable):
+        if is_tensor_operand(left) and is_tensor_operand(right):
+            return tracer.graph_call("call_function", fn, [left, right], {})
+    elif isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+        return constant_binary(tracer, symbol, fn, left, right)
+    elif isinstance(left, ScalarVariable) or isinstance(right, ScalarVariable):
+        scalar = scalar_binary(tracer, symbol, fn, left, right)
+        if scalar is not None:
+            return scalar
+        left = left.specialize(tracer) if isinstance(left, ScalarVariable) else left
+        right = right.specialize(tracer) if isinstance(right, ScalarVariable) else right
+        return binary_op(tracer, symbol, left, right)
+    result = container_binary(tracer, symbol, left, right)
+    if result is not None:
+        return result
+    return dispatch_binary(tracer, symbol, name, reflected, left, right)
+
+
+def is_tensor_operand(v: Variable) -> bool:
+    """True for what may stand beside a tensor in an operator of the graph."""
+    return isinstance(v, (TensorVariable, ConstantVariable, ScalarVariable))
+
+
+def inplace_op(
+    tracer: Tracer, symbol: str, entry: tuple[Any, str], left: Variable, right: Variable
+) -> Variable | None:
+    """The in-place form, or None if the plain operator takes over."""
+    fn, name = entry
+    if isinstance(left, TensorVariable):
+        if is_tensor_operand(right):
+            return tracer.graph_call("call_function", fn, [left, right], {})
+        return None
+    if isinstance(left, ListVariable) and symbol == "+=" and lookup_mro(left.cls, name)[0] in (
+        list.__iadd__, collections.deque.__iadd__,
+    ):  # fmt: skip
+        for item in tracer.iterate(right):
+            left.append(tracer, item)
+        return left
+    if isinstance(left, ListVariable) and symbol == "*=" and left.cls is list:
+        count = right.realize(tracer)
+        if isinstance(count, ConstantVariable) and type(count.value) is int:
+            items = left.change(tracer)
+            items[:] = items * count.value
+            return left
+    if isinstance(left, SetVariable) and left.cls is set and symbol in ("|=", "&=", "-=", "^="):
+        if not isinstance(right, (SetVariable, DictViewVariable)):
+            return None
+        result = container_binary(tracer, symbol[:-1], left, right)
+        assert isinstance(result, SetVariable)
+        left.replace(tracer, result.entries(tracer))
+        return left
+    if (
+        isinstance(left, DictVariable)
+        and symbol == "|="
+        and lookup_mro(left.cls, name)[0] is dict.__ior__
+    ):
+        tracer.call(load_attr(tracer, left, "update"), [right], {})
+        return left
+    if isinstance(left, ObjectVariable):
+        raw, where = type_attribute(tracer, left.cls, type_source_of(tracer, left), name)
+        if isinstance(raw, types.FunctionType):
+            result = tracer.call(tracer.wrap_static(raw, where), [left, right], {})
+            if not is_not_implemented(result):
+                return result
+    return None
+
+
+def is_not_implemented(v: Variable) -> bool:
+    """True for the constant NotImplemented."""
+    return isinstance(v, ConstantVariable) and v.value is NotImplemented
+
+
+def container_binary(
+    tracer: Tracer, symbol: str, left: Variable, right: Variable
+) -> Variable | None:
+    """Operators of the built-in containers, or None if there is no rule."""
+    if isinstance(left, SequenceVariable) and symbol == "+" and isinstance(right, SequenceVariable):
+        if torch.Size in (left.cls, right.cls) and {left.cls, right.cls} <= {tuple, torch.Size}:
+            return TupleVariable(left.items(tracer) + right.items(tracer), torch.Size)
+        for base, kind in ((list, ListVariable), (tuple, TupleVariable)):
+            if lookup_mro(left.cls, "__add__")[0] is base.__dict__["__add__"] and issubclass(
+                right.cls, base
+            ):
+                if issubclass(right.cls, left.cls) and isinstance(
+                    lookup_mro(right.cls, "__radd__")[0], types.FunctionType
+                ):
+                    return None
+                items = left.items(tracer) + right.items(tracer)
+                return kind(items)
+    if symbol == "*":
+        seq, count = (left, right) if isinstance(left, SequenceVariable) else (right, left)
+        if isinstance(seq, SequenceVariable) and seq.cls in (list, tuple):
+            if isinstance(count, ScalarVariable):
+                count = count.specialize(tracer)
+            if isinstance(count, ConstantVariable) and isinstance(count.value, int):
+                items = seq.items(tracer)
+                if len(items) * count.value > FOLD_LIMIT:
+                    unsupported(reasons.UNKNOWN_OPERATION, "a repetition that makes a huge list")
+                return (ListVariable if seq.cls is list else TupleVariable)(items * count.value)
+    if symbol in ("|", "&", "-", "^"):
+        a, b = set_entries(tracer, left), set_entries(tracer, right)
+        if a is not None and b is not None:
+            if symbol == "|":
+                merged = {**a, **{k: v for k, v in b.items() if k not in a}}
+            elif symbol == "&":
+                merged = {k: v for k, v in a.items() if k in b}
+            elif symbol == "-":
+                merged = {k: v for k, v in a.items() if k not in b}
+            else:
+                merged = {k: v for k, v in a.items() if k not in b}
+                merged.update({k: v for k, v in b.items() if k not in a})
+            cls = left.cls if isinstance(left, SetVariable) else set
+            return SetVariable(merged, frozenset if cls is frozenset else set)
+        if symbol == "|" and isinstance(left, DictVariable) and isinstance(right, DictVariable):
+            if left.cls is dict and right.cls is dict:
+                result = DictVariable()
+                result.entries = dict(left.load(tracer))
+                for key, entry in right.load(tracer).items():
+                    old = result.entries.get(key)
+                    result.entries[key] = entry if old is None else (old[0], entry[1])
+                return result
+    if symbol == "%" and isinstance(left, ConstantVariable) and isinstance(left.value, str):
+        values = tracer.as_python(right)
+        if values is not MISSING:
+            return fold(tracer, operator.mod, left.value, values)
+    return None
+
+
+def set_entries(tracer: Tracer, v: Variable) -> dict[Any, Variable] | None:
+    """The elements of a set, or of a keys view, else None."""
+    if isinstance(v, SetVariable) and v.cls in (set, frozenset):
+        return v.entries(tracer)
+    if isinstance(v, DictViewVariable) and v.kind == "keys":
+        return {k: entry[0] for k, entry in v.target.load(tracer).items()}
+    return None
+
+
+def dispatch_binary(
+    tracer: Tracer, symbol: str, name: str, reflected: str, left: Variable, right: Variable
+) -> Variable:
+    """Call ``__op__`` and ``__rop__`` in CPython's order (a subclass on the right goes first)."""
+    left_cls, right_cls = left.python_type(), right.python_type()
+    first = (left, right, name)
+    second = (right, left, reflected)
+    order = [first, second]
+    if left_cls is not right_cls and issubclass(right_cls, left_cls):
+        theirs = lookup_mro(right_cls, reflected)[0]
+        if theirs is not MISSING and theirs is not lookup_mro(left_cls, reflected)[0]:
+            order = [second, first]
+    elif left_cls is right_cls:
+        order = [first]
+    seen_native = False
+    for receiver, other, method in order:
+        raw, where = type_attribute(
+            tracer, receiver.python_type(), type_source_of(tracer, receiver), method
+        )
+        if raw is MISSING:
+            continue
+        if isinstance(raw, types.FunctionType):
+            result = tracer.call(tracer.wrap_static(raw, where), [receiver, other], {})
+            if not is_not_implemented(result):
+                return result
+        elif isinstance(receiver, (ConstantVariable, SequenceVariable, DictVariable)):
+            # A built-in operator: it knows only built-in operands, which were tried before.
+            seen_native = seen_native or not isinstance(other, (ConstantVariable, ObjectVariable))
+        else:
+            seen_native = True
+    if seen_native or isinstance(left, TensorVariable) or isinstance(right, TensorVariable):
+        unsupported(
+            reasons.UNKNOWN_OPERATION, f"`{symbol}` on {left_cls.__name__} and {right_cls.__name__}"
+        )
+    tracer.raise_error(
+        TypeError,
+        f"unsupported operand type(s) for {symbol}: "
+        f"{left_cls.__name__!r} and {right_cls.__name__!r}",
+    )
+
+
+def unary_op(tracer: Tracer, symbol: str, operand: Variable) -> Variable:
+    """``-x``, ``+x`` or ``~x``."""
+    operand = operand.realize(tracer)
+    fn, name = UNARY[symbol]
+    if isinstance(operand, TensorVariable):
+        return tracer.graph_call("call_function", fn, [operand], {})
+    if isinstance(operand, ConstantVariable):
+        return fold(tracer, fn, operand.value)
+    if isinstance(operand, ScalarVariable):
+        if symbol == "~":
+            return unary_op(tracer, symbol, operand.specialize(tracer))
+        return tracer.scalar_call(fn, [operand], f"{symbol}({operand.text})", operand.sources)
+    method = load_attr(tracer, operand, name)
+    return tracer.call(method, [], {})

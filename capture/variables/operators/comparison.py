@@ -1,0 +1,241 @@
+"""Holds comparison, identity and containment. Source: ``Objects/object.c`` (``do_richcompare``)."""
+
+from __future__ import annotations
+
+import enum
+import operator
+import types
+from typing import Any
+
+from capture import break_reasons as reasons
+from capture.guards.kinds import IsNotSame, IsSame
+from capture.variables.attributes import type_source_of
+from capture.variables.base import MISSING, Tracer, Variable, unsupported
+from capture.variables.constant import FALSE, TRUE, ConstantVariable, ScalarVariable, boolean
+from capture.variables.containers import (
+    DictVariable,
+    DictViewVariable,
+    RangeVariable,
+    SequenceVariable,
+    SetVariable,
+    SliceVariable,
+)
+from capture.variables.functions import BuiltinVariable, MethodVariable
+from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
+from capture.variables.operators.arithmetic import (
+    is_not_implemented,
+    is_tensor_operand,
+    set_entries,
+)
+from capture.variables.operators.numbers import compare_scalars, fold
+from capture.variables.operators.subscripts import index_value
+from capture.variables.operators.tables import COMPARE
+from capture.variables.operators.truth import truth
+from capture.variables.tensor import TensorVariable
+
+
+def contains(tracer: Tracer, container: Variable, item: Variable) -> Variable:
+    """``item in container``."""
+    container, item = container.realize(tracer), item.realize(tracer)
+    cls = container.python_type()
+    if isinstance(container, TensorVariable):
+        unsupported(reasons.DATA_DEPENDENT, "`in` on a tensor")
+    raw, where = type_attribute(tracer, cls, type_source_of(tracer, container), "__contains__")
+    if isinstance(raw, types.FunctionType):
+        return boolean(
+            truth(tracer, tracer.call(tracer.wrap_static(raw, where), [container, item], {}))
+        )
+    if isinstance(container, ConstantVariable) and isinstance(
+        item, (ConstantVariable, ScalarVariable)
+    ):
+        value = item.value if isinstance(item, ConstantVariable) else item.specialize(tracer).value
+        return fold(tracer, operator.contains, container.value, value)
+    if isinstance(container, DictVariable):
+        return boolean(container.get(tracer, item) is not None)
+    if isinstance(container, SetVariable):
+        return boolean(tracer.hashed(item) in container.entries(tracer))
+    if isinstance(container, DictViewVariable) and container.kind == "keys":
+        return boolean(container.target.get(tracer, item) is not None)
+    if isinstance(container, RangeVariable):
+        number = index_value(tracer, item)
+        if number is not None:
+            return boolean(number in container.value)
+    if isinstance(container, ClassVariable) and isinstance(container.value, enum.EnumMeta):
+        value = tracer.as_python(item)
+        if value is not MISSING:
+            return fold(tracer, operator.contains, container.value, value)
+    if raw is MISSING or isinstance(container, (SequenceVariable, DictViewVariable)):
+        for candidate in tracer.iterate(container):
+            if is_same(tracer, candidate, item) or equal(tracer, candidate, item):
+                return TRUE
+        return FALSE
+    unsupported(reasons.UNKNOWN_OPERATION, f"`in` on {container.describe()}")
+
+
+def compare(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> Variable:
+    """``left <symbol> right`` for the six rich comparisons."""
+    left, right = left.realize(tracer), right.realize(tracer)
+    fn, name, reflected = COMPARE[symbol]
+    if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+        return fold(tracer, fn, left.value, right.value)
+    if isinstance(left, TensorVariable) or isinstance(right, TensorVariable):
+        if is_tensor_operand(left) and is_tensor_operand(right):
+            other = right if isinstance(left, TensorVariable) else left
+            if isinstance(other, ConstantVariable) and not isinstance(
+                other.value, (int, float, complex)
+            ):
+                if symbol in ("==", "!="):
+                    return boolean(symbol == "!=")
+            return tracer.graph_call("call_function", fn, [left, right], {})
+    numeric = (ConstantVariable, ScalarVariable)
+    if isinstance(left, numeric) and isinstance(right, numeric):
+        return compare_scalars(tracer, symbol, fn, left, right)
+    result = container_compare(tracer, symbol, fn, left, right)
+    if result is not None:
+        return result
+    left_cls, right_cls = left.python_type(), right.python_type()
+    order = [(left, right, name), (right, left, reflected)]
+    if left_cls is not right_cls and issubclass(right_cls, left_cls):
+        order.reverse()
+    for receiver, other, method in order:
+        raw, where = type_attribute(
+            tracer, receiver.python_type(), type_source_of(tracer, receiver), method
+        )
+        if isinstance(raw, types.FunctionType):
+            result = tracer.call(tracer.wrap_static(raw, where), [receiver, other], {})
+            if not is_not_implemented(result):
+                return result
+        elif raw is object.__ne__ and method == "__ne__":
+            eq, eq_where = type_attribute(
+                tracer, receiver.python_type(), type_source_of(tracer, receiver), "__eq__"
+            )
+            if isinstance(eq, types.FunctionType):
+                result = tracer.call(tracer.wrap_static(eq, eq_where), [receiver, other], {})
+                if not is_not_implemented(result):
+                    return boolean(not truth(tracer, result))
+        elif not _plain_comparison(receiver, raw):
+            known = tracer.as_python(left), tracer.as_python(right)
+            if MISSING not in known:
+                return fold(tracer, fn, *known)
+            unsupported(
+                reasons.UNKNOWN_OPERATION,
+                f"`{symbol}` on {left_cls.__name__} and {right_cls.__name__}",
+            )
+    if symbol == "==":
+        return boolean(is_same(tracer, left, right))
+    if symbol == "!=":
+        return boolean(not is_same(tracer, left, right))
+    tracer.raise_error(
+        TypeError,
+        f"{symbol!r} not supported between instances of "
+        f"{left_cls.__name__!r} and {right_cls.__name__!r}",
+    )
+
+
+def _plain_comparison(v: Variable, raw: Any) -> bool:
+    """True if a built-in comparison only knows its own kind, which was tried before."""
+    if raw is MISSING or raw in _OBJECT_COMPARE:
+        return True
+    return isinstance(
+        v, (ConstantVariable, SequenceVariable, DictVariable, SetVariable, SliceVariable,
+            RangeVariable, ScalarVariable, MethodVariable, BuiltinVariable)
+    )  # fmt: skip
+
+
+_OBJECT_COMPARE = frozenset(
+    getattr(object, f"__{name}__") for name in ("eq", "ne", "lt", "le", "gt", "ge")
+)
+
+
+def container_compare(
+    tracer: Tracer, symbol: str, fn: Any, left: Variable, right: Variable
+) -> Variable | None:
+    """Comparison of built-in containers, or None."""
+    if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
+        method = COMPARE[symbol][1]
+        for base in (tuple, list):
+            native = base.__dict__.get(method)
+            if (
+                issubclass(left.cls, base)
+                and issubclass(right.cls, base)
+                and lookup_mro(left.cls, method)[0] is native
+                and lookup_mro(right.cls, method)[0] is native
+            ):
+                return compare_sequences(tracer, symbol, left, right)
+    if (
+        isinstance(left, DictVariable)
+        and isinstance(right, DictVariable)
+        and symbol in ("==", "!=")
+    ):
+        if left.cls is dict and right.cls is dict:
+            a, b = left.load(tracer), right.load(tracer)
+            same = len(a) == len(b) and all(
+                k in b and (is_same(tracer, v[1], b[k][1]) or equal(tracer, v[1], b[k][1]))
+                for k, v in a.items()
+            )
+            return boolean(same == (symbol == "=="))
+    a_set, b_set = set_entries(tracer, left), set_entries(tracer, right)
+    if a_set is not None and b_set is not None:
+        return boolean(fn(a_set.keys(), b_set.keys()))
+    if isinstance(left, RangeVariable) and isinstance(right, RangeVariable):
+        return fold(tracer, fn, left.value, right.value)
+    if (
+        isinstance(left, MethodVariable)
+        and isinstance(right, MethodVariable)
+        and symbol in ("==", "!=")
+    ):
+        same = is_same(tracer, left.instance, right.instance) and is_same(tracer, left.fn, right.fn)
+        return boolean(same == (symbol == "=="))
+    if isinstance(left, BuiltinVariable) and isinstance(right, BuiltinVariable):
+        return fold(tracer, fn, left.value, right.value)
+    return None
+
+
+def compare_sequences(
+    tracer: Tracer, symbol: str, left: SequenceVariable, right: SequenceVariable
+) -> Variable:
+    """Lexicographic comparison: the first unequal pair decides."""
+    a, b = left.items(tracer), right.items(tracer)
+    if symbol in ("==", "!=") and len(a) != len(b):
+        return boolean(symbol == "!=")
+    for x, y in zip(list(a), list(b), strict=False):
+        if is_same(tracer, x, y) or equal(tracer, x, y):
+            continue
+        if symbol in ("==", "!="):
+            return boolean(symbol == "!=")
+        return compare(tracer, symbol, x, y)
+    return boolean(COMPARE[symbol][0](len(a), len(b)))
+
+
+def equal(tracer: Tracer, left: Variable, right: Variable) -> bool:
+    """``bool(left == right)``."""
+    return truth(tracer, compare(tracer, "==", left, right))
+
+
+def is_same(tracer: Tracer, left: Variable, right: Variable) -> bool:
+    """``left is right``, guarded where the answer depends on what is passed in."""
+    left, right = left.realize(tracer), right.realize(tracer)
+    if left is right:
+        return True
+    if isinstance(left, ScalarVariable) or isinstance(right, ScalarVariable):
+        return False
+    if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+        a, b = left.value, right.value
+        return type(a) is type(b) and a is b
+    if isinstance(left, BuiltinVariable) and isinstance(right, BuiltinVariable):
+        return left.value is right.value
+    if isinstance(left, ObjectVariable) and isinstance(right, ObjectVariable):
+        if left.value is not MISSING and left.value is right.value:
+            return True
+        if isinstance(left, ClassVariable) or isinstance(right, ClassVariable):
+            return False
+        if left.source is not None and right.source is not None:
+            same = left.value is right.value
+            tracer.guard((IsSame if same else IsNotSame)(left.source, right.source))
+            return same
+        return False
+    if isinstance(left, TensorVariable) and isinstance(right, TensorVariable):
+        if left.source is not None and right.source is not None:
+            tracer.guard(IsNotSame(left.source, right.source))
+        return False
+    return False

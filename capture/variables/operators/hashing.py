@@ -1,0 +1,83 @@
+"""Holds keys for our own dicts that are equal where the traced program's keys would be."""
+
+from __future__ import annotations
+
+import enum
+import types
+from typing import Any
+
+import torch
+
+from capture import break_reasons as reasons
+from capture.variables.attributes import type_source_of
+from capture.variables.base import MISSING, Tracer, Variable, unsupported
+from capture.variables.constant import ConstantVariable, ScalarVariable
+from capture.variables.containers import (
+    DictVariable,
+    ListVariable,
+    ObjectKey,
+    SetVariable,
+    TupleVariable,
+)
+from capture.variables.functions import BuiltinVariable, MethodVariable
+from capture.variables.objects import (
+    ClassVariable,
+    ModuleVariable,
+    ObjectVariable,
+    lookup_mro,
+    type_attribute,
+)
+from capture.variables.tensor import TensorVariable
+
+
+def hash_key(tracer: Tracer, v: Variable) -> Any:
+    """A key for our own dicts that is equal where the traced program's key would be."""
+    v = v.realize(tracer)
+    if isinstance(v, ConstantVariable):
+        return v.value
+    if isinstance(v, ScalarVariable):
+        return v.specialize(tracer).value
+    if isinstance(v, BuiltinVariable):
+        return v.value
+    if isinstance(v, TensorVariable):
+        return ObjectKey(v, id(v), None)
+    if isinstance(v, (ClassVariable, ModuleVariable)) and v.value is not MISSING:
+        return v.value
+    if isinstance(v, TupleVariable) and not isinstance(
+        lookup_mro(v.cls, "__hash__")[0], types.FunctionType
+    ):
+        return tuple(hash_key(tracer, item) for item in v.items(tracer))
+    if isinstance(v, (ListVariable, DictVariable)) or (isinstance(v, SetVariable) and v.cls is set):
+        if lookup_mro(v.cls, "__hash__")[0] is None:
+            tracer.raise_error(TypeError, f"unhashable type: {v.cls.__name__!r}")
+    if isinstance(v, SetVariable):
+        return frozenset(v.entries(tracer))
+    if isinstance(v, MethodVariable):
+        return ("bound method", hash_key(tracer, v.fn), hash_key(tracer, v.instance))
+    if isinstance(v, ObjectVariable):
+        if isinstance(v.value, enum.Enum) or isinstance(v.value, (torch.Generator,)):
+            return v.value
+        raw, where = type_attribute(tracer, v.cls, type_source_of(tracer, v), "__hash__")
+        if raw is object.__hash__ or (
+            type(raw) is types.WrapperDescriptorType and raw in _IDENTITY_HASH
+        ):
+            return ObjectKey(v, id(v), None)
+        if raw is None:
+            tracer.raise_error(TypeError, f"unhashable type: {v.cls.__name__!r}")
+        if isinstance(raw, types.FunctionType):
+            result = tracer.call(tracer.wrap_static(raw, where), [v], {})
+            eq, _ = lookup_mro(v.cls, "__eq__")
+            plain = eq is object.__eq__
+            if isinstance(result, ConstantVariable):
+                return ObjectKey(v, hash(result.value), None if plain else tracer)
+            return ObjectKey(v, id(v), None) if raw is torch.nn.Module.__hash__ else _unhashable(v)
+    return _unhashable(v)
+
+
+def _unhashable(v: Variable) -> Any:
+    unsupported(reasons.UNKNOWN_OPERATION, f"hash() of {v.describe()}")
+
+
+_IDENTITY_HASH = frozenset(
+    {object.__hash__, type.__hash__, types.FunctionType.__hash__, BaseException.__hash__}
+)

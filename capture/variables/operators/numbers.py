@@ -1,0 +1,97 @@
+"""Holds the folding of constants, and arithmetic and comparison of numbers in the graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from capture import break_reasons as reasons
+from capture.variables.base import Tracer, Variable, unsupported
+from capture.variables.constant import ConstantVariable, ScalarVariable, boolean, guard_expression
+
+_SCALAR_OPS = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+_NUMBERS = (int, float, bool)
+FOLD_LIMIT = 1 << 16
+
+
+def fold(tracer: Tracer, fn: Any, *args: Any) -> Variable:
+    """Call a pure function on constants; what it raises the traced program raises."""
+    try:
+        result = fn(*args)
+    except Exception as error:
+        tracer.raise_real(error)
+    return tracer.wrap_result(result)
+
+
+def constant_binary(
+    tracer: Tracer, symbol: str, fn: Any, left: ConstantVariable, right: ConstantVariable
+) -> Variable:
+    """Fold an operator on two constants, unless the result would be huge."""
+    a, b = left.value, right.value
+    if symbol in ("*", "**", "<<"):
+        sizes = [len(v) for v in (a, b) if isinstance(v, (str, bytes))]
+        count = [v for v in (a, b) if type(v) is int]
+        if sizes and count and sizes[0] * count[0] > FOLD_LIMIT:
+            unsupported(reasons.UNKNOWN_OPERATION, "a repetition that makes a huge string")
+        if symbol == "**" and len(count) == 2 and abs(a) > 1 and b * a.bit_length() > FOLD_LIMIT:
+            unsupported(reasons.UNKNOWN_OPERATION, "a power that makes a huge number")
+    return fold(tracer, fn, a, b)
+
+
+def scalar_text(v: Variable, sources: list[Any]) -> str:
+    """The expression of a number over ``a0..``, its sources appended to ``sources``."""
+    if isinstance(v, ConstantVariable):
+        return f"({v.value!r})"
+    assert isinstance(v, ScalarVariable)
+    text = v.text
+    # Renumber from the highest name down, so that no new name is renamed again.
+    for i in reversed(range(len(v.sources))):
+        if v.sources[i] not in sources:
+            sources.append(v.sources[i])
+        text = text.replace(f"a{i}", f"#{sources.index(v.sources[i])}")
+    return "(" + text.replace("#", "a") + ")"
+
+
+def _known(v: Variable) -> Any:
+    """The number in the call that is being captured."""
+    if isinstance(v, ConstantVariable):
+        return v.value
+    assert isinstance(v, ScalarVariable)
+    return v.example
+
+
+def scalar_binary(
+    tracer: Tracer, symbol: str, fn: Any, left: Variable, right: Variable
+) -> Variable | None:
+    """Arithmetic on a number of the graph: one more node, in Python's own arithmetic."""
+    if symbol not in _SCALAR_OPS:
+        return None
+    for v in (left, right):
+        if isinstance(v, ConstantVariable) and type(v.value) not in _NUMBERS:
+            return None
+        if not isinstance(v, (ConstantVariable, ScalarVariable)):
+            return None
+    try:
+        example = fn(_known(left), _known(right))
+    except ArithmeticError:
+        return None
+    if type(example) not in (int, float):
+        return None
+    sources: list[Any] = []
+    text = f"{scalar_text(left, sources)} {symbol} {scalar_text(right, sources)}"
+    if len(text) > 400:
+        return None
+    return tracer.scalar_call(fn, [left, right], text, tuple(sources))
+
+
+def compare_scalars(
+    tracer: Tracer, symbol: str, fn: Any, left: Variable, right: Variable
+) -> Variable:
+    """Compare numbers of the graph: the outcome is known now and guarded as an expression."""
+    for v in (left, right):
+        if isinstance(v, ConstantVariable) and type(v.value) not in _NUMBERS:
+            return fold(tracer, fn, _known(left), _known(right))
+    sources: list[Any] = []
+    text = f"{scalar_text(left, sources)} {symbol} {scalar_text(right, sources)}"
+    outcome = bool(fn(_known(left), _known(right)))
+    guard_expression(tracer, f"({text}) is {outcome}", tuple(sources))
+    return boolean(outcome)

@@ -1,0 +1,232 @@
+"""Holds reading, writing and deleting items.
+
+Source: ``Objects/abstract.c`` (``PyObject_GetItem``).
+"""
+
+from __future__ import annotations
+
+import enum
+import operator
+import types
+
+import torch
+
+from capture import break_reasons as reasons
+from capture.variables.attributes import default_factory, load_attr, type_source_of
+from capture.variables.base import MISSING, Tracer, Variable, unsupported
+from capture.variables.constant import ConstantVariable, ScalarVariable
+from capture.variables.containers import (
+    DictVariable,
+    ListVariable,
+    RangeVariable,
+    SequenceVariable,
+    SliceVariable,
+    TupleVariable,
+)
+from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
+from capture.variables.operators.numbers import fold
+from capture.variables.tensor import TensorVariable
+
+
+def index_value(tracer: Tracer, v: Variable) -> int | None:
+    """A Python int used as an index, or None."""
+    v = v.realize(tracer)
+    if isinstance(v, ScalarVariable):
+        v = v.specialize(tracer)
+    if isinstance(v, ConstantVariable) and isinstance(v.value, int):
+        return int(v.value)
+    if isinstance(v, ObjectVariable) and isinstance(
+        lookup_mro(v.cls, "__index__")[0], types.FunctionType
+    ):
+        return index_value(tracer, tracer.call(load_attr(tracer, v, "__index__"), [], {}))
+    return None
+
+
+def python_slice(tracer: Tracer, v: SliceVariable) -> slice | None:
+    """A slice with constant parts, or None."""
+    parts: list[int | None] = []
+    for part in v.parts:
+        part = part.realize(tracer)
+        if isinstance(part, ConstantVariable) and part.value is None:
+            parts.append(None)
+        else:
+            number = index_value(tracer, part)
+            if number is None:
+                return None
+            parts.append(number)
+    return slice(*parts)
+
+
+def getitem(tracer: Tracer, obj: Variable, key: Variable) -> Variable:
+    """``obj[key]``."""
+    obj, key = obj.realize(tracer), key.realize(tracer)
+    if isinstance(obj, TensorVariable):
+        if isinstance(key, TupleVariable) and key.cls is tuple:
+            key.items(tracer)
+        return tracer.graph_call("call_function", operator.getitem, [obj, key], {})
+    if isinstance(obj, SequenceVariable):
+        raw = lookup_mro(obj.cls, "__getitem__")[0]
+        if type(raw) in (types.WrapperDescriptorType, types.MethodDescriptorType):
+            return sequence_getitem(tracer, obj, key)
+    elif isinstance(obj, DictVariable):
+        raw = lookup_mro(obj.cls, "__getitem__")[0]
+        if type(raw) in (types.WrapperDescriptorType, types.MethodDescriptorType):
+            return dict_getitem(tracer, obj, key)
+    elif isinstance(obj, ConstantVariable):
+        if isinstance(key, ScalarVariable):
+            key = key.specialize(tracer)
+        if isinstance(key, SliceVariable):
+            sliced = python_slice(tracer, key)
+            if sliced is not None:
+                return fold(tracer, operator.getitem, obj.value, sliced)
+        if isinstance(key, ConstantVariable):
+            return fold(tracer, operator.getitem, obj.value, key.value)
+    elif isinstance(obj, RangeVariable):
+        if isinstance(key, SliceVariable):
+            sliced = python_slice(tracer, key)
+            if sliced is not None:
+                return RangeVariable(obj.value[sliced])
+        index = index_value(tracer, key)
+        if index is not None:
+            return fold(tracer, operator.getitem, obj.value, index)
+    elif isinstance(obj, ClassVariable):
+        return class_getitem(tracer, obj, key)
+    if isinstance(obj, ObjectVariable):
+        raw, where = type_attribute(tracer, obj.cls, type_source_of(tracer, obj), "__getitem__")
+        if isinstance(raw, types.FunctionType):
+            return tracer.call(tracer.wrap_static(raw, where), [obj, key], {})
+        if raw is MISSING:
+            tracer.raise_error(TypeError, f"{obj.cls.__name__!r} object is not subscriptable")
+    unsupported(reasons.UNKNOWN_OPERATION, f"subscript of {obj.describe()}")
+
+
+def class_getitem(tracer: Tracer, obj: ClassVariable, key: Variable) -> Variable:
+    """``cls[key]``: an enum member, or a generic alias."""
+    cls = obj.value
+    if isinstance(cls, enum.EnumMeta) and isinstance(key, ConstantVariable):
+        if key.value in cls.__members__:
+            return tracer.wrap_static(cls.__members__[key.value], None)
+        tracer.raise_error(KeyError, key.value)
+    unsupported(reasons.UNKNOWN_OPERATION, f"{cls.__name__}[...]")
+
+
+def sequence_getitem(tracer: Tracer, obj: SequenceVariable, key: Variable) -> Variable:
+    """``list[i]``, ``tuple[i]`` and slices."""
+    items = obj.items(tracer)
+    if isinstance(key, SliceVariable):
+        sliced = python_slice(tracer, key)
+        if sliced is None or (isinstance(obj, ListVariable) and obj.is_deque):
+            unsupported(reasons.UNKNOWN_OPERATION, f"slice of {obj.describe()}")
+        part = items[sliced]
+        if isinstance(obj, ListVariable):
+            return ListVariable(part)
+        return TupleVariable(part, torch.Size if obj.cls is torch.Size else tuple)
+    index = index_value(tracer, key)
+    if index is None:
+        if isinstance(key, TensorVariable):
+            unsupported(reasons.DATA_DEPENDENT, "A list index taken from a tensor")
+        word = "list" if isinstance(obj, ListVariable) else "tuple"
+        tracer.raise_error(
+            TypeError,
+            f"{word} indices must be integers or slices, not {key.python_type().__name__}",
+        )
+    try:
+        return items[index]
+    except IndexError:
+        word = (
+            "deque"
+            if getattr(obj, "is_deque", False)
+            else "list"
+            if isinstance(obj, ListVariable)
+            else "tuple"
+        )
+        tracer.raise_error(IndexError, f"{word} index out of range")
+
+
+def dict_getitem(tracer: Tracer, obj: DictVariable, key: Variable) -> Variable:
+    """``dict[key]`` with ``__missing__``."""
+    found = obj.get(tracer, key)
+    if found is not None:
+        return found
+    missing, where = type_attribute(tracer, obj.cls, type_source_of(tracer, obj), "__missing__")
+    if isinstance(missing, types.FunctionType):
+        return tracer.call(tracer.wrap_static(missing, where), [obj, key], {})
+    if missing is not MISSING:  # defaultdict
+        factory = default_factory(tracer, obj).realize(tracer)
+        if not (isinstance(factory, ConstantVariable) and factory.value is None):
+            made = tracer.call(factory, [], {})
+            obj.set(tracer, key, made)
+            return made
+    tracer.raise_error(KeyError, key)
+
+
+def setitem(tracer: Tracer, obj: Variable, key: Variable, value: Variable) -> None:
+    """``obj[key] = value``."""
+    obj, key = obj.realize(tracer), key.realize(tracer)
+    if isinstance(obj, TensorVariable):
+        tracer.graph_call("call_function", operator.setitem, [obj, key, value.realize(tracer)], {})
+        return
+    cls = obj.python_type()
+    raw, where = type_attribute(tracer, cls, type_source_of(tracer, obj), "__setitem__")
+    if isinstance(raw, types.FunctionType):
+        tracer.call(tracer.wrap_static(raw, where), [obj, key, value], {})
+        return
+    if isinstance(obj, DictVariable):
+        obj.set(tracer, key, value)
+        return
+    if isinstance(obj, ListVariable):
+        list_setitem(tracer, obj, key, value)
+        return
+    if raw is MISSING:
+        tracer.raise_error(TypeError, f"{cls.__name__!r} object does not support item assignment")
+    unsupported(reasons.SIDE_EFFECT, f"item assignment on {obj.describe()}")
+
+
+def list_setitem(tracer: Tracer, obj: ListVariable, key: Variable, value: Variable | None) -> None:
+    """Assign (or, with None, delete) an item or a slice of a list."""
+    items = obj.items(tracer)
+    if isinstance(key, SliceVariable):
+        sliced = python_slice(tracer, key)
+        if sliced is None or obj.is_deque:
+            unsupported(reasons.SIDE_EFFECT, f"slice assignment on {obj.describe()}")
+        new = None if value is None else list(tracer.iterate(value))
+        obj.change(tracer)
+        try:
+            if new is None:
+                del items[sliced]
+            else:
+                items[sliced] = new
+        except ValueError as error:
+            tracer.raise_real(error)
+        return
+    index = index_value(tracer, key)
+    if index is None:
+        tracer.raise_error(
+            TypeError, f"list indices must be integers or slices, not {key.python_type().__name__}"
+        )
+    if not -len(items) <= index < len(items):
+        word = "deque" if obj.is_deque else "list assignment"  # for a deletion too
+        tracer.raise_error(IndexError, f"{word} index out of range")
+    obj.change(tracer)
+    if value is None:
+        del items[index]
+    else:
+        items[index] = value
+
+
+def delitem(tracer: Tracer, obj: Variable, key: Variable) -> None:
+    """``del obj[key]``."""
+    obj, key = obj.realize(tracer), key.realize(tracer)
+    cls = obj.python_type()
+    raw, where = type_attribute(tracer, cls, type_source_of(tracer, obj), "__delitem__")
+    if isinstance(raw, types.FunctionType):
+        tracer.call(tracer.wrap_static(raw, where), [obj, key], {})
+    elif isinstance(obj, DictVariable):
+        if not obj.delete(tracer, key):
+            tracer.raise_error(KeyError, key)
+    elif isinstance(obj, ListVariable):
+        list_setitem(tracer, obj, key, None)
+    elif raw is MISSING:
+        tracer.raise_error(TypeError, f"{cls.__name__!r} object doesn't support item deletion")
+    else:
+        unsupported(reasons.SIDE_EFFECT, f"item deletion on {obj.describe()}")
