@@ -535,6 +535,14 @@ checks_hold(const Check *checks, int n, PyObject *value)
     return true;
 }
 
+/* Whether the children's seen values are those of this very dict or type as it is now. */
+static inline bool
+remembers(const Run *run, const Node *node, PyObject *value)
+{
+    return node->seen_owner == value && run->tree->shortcuts &&
+           version_of(node, value) == node->seen_version;
+}
+
 /* Look all memo children up anew, check the fixed ones, and remember. */
 static bool
 refresh(const Run *run, Node *node, PyObject *value)
@@ -554,26 +562,21 @@ refresh(const Run *run, Node *node, PyObject *value)
     }
     /* a type's look-ups may just have given it its version, so it is read last; none of the above
      * can have written to the dict or type */
-    if (run->tree->shortcuts) {
-        node->seen_version = version_of(node, value);
-        node->seen_owner = node->seen_version == 0 ? NULL : value;
-    }
+    node->seen_version = run->tree->shortcuts ? version_of(node, value) : 0;
+    node->seen_owner = node->seen_version == 0 ? NULL : value;
     return true;
 }
 
 static bool
 run_memo_children(const Run *run, Node *node, PyObject *value)
 {
-    uint64_t version = 0;
-    bool known = run->tree->shortcuts && node->seen_owner == value &&
-                 (version = version_of(node, value)) != 0 && version == node->seen_version;
-    if (!known && !refresh(run, node, value)) {
+    if (!remembers(run, node, value) && !refresh(run, node, value)) {
         return false;
     }
     for (int i = node->n_fixed; i < node->n_memo; i++) {
         Node *child = &node->children[i];
-        if (run->tree->runs_code) {
-            /* a sibling's check may have changed the dict: what was seen may be dead */
+        /* code that a sibling's check ran may have written here or used this node's memory */
+        if (run->tree->runs_code && !remembers(run, node, value)) {
             if (!run_child(run, child, value)) {
                 return false;
             }

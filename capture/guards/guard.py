@@ -63,11 +63,11 @@ class SourceGuard(Guard):
 class Reference:
     """A reference by identity that does not keep its object alive where that can be avoided."""
 
-    __slots__ = ("__weakref__", "_identity", "_strong", "_weak", "text")
+    __slots__ = ("__weakref__", "_identity", "_kind", "_strong", "_weak")
 
     def __init__(self, obj: object) -> None:
         self._identity = id(obj)
-        self.text = shorten(obj)
+        self._kind = type(obj).__name__
         self._strong: object = None
         self._weak: weakref.ref[object] | None = None
         try:
@@ -83,6 +83,11 @@ class Reference:
     def get(self) -> object:
         """Return the object, or None once it is dead."""
         return self._strong if self._weak is None else self._weak()
+
+    @property
+    def text(self) -> str:
+        """A short text for the object."""
+        return shorten(self.get()) if self.alive else f"a {self._kind} that has died"
 
     def refers_to(self, obj: object) -> bool:
         """Whether ``obj`` is the very object."""

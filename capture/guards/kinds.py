@@ -380,7 +380,7 @@ class StoragesAre(Guard):
 def storage_groups(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
     """Return for each tensor the place of the first one that has the same storage."""
     first: dict[int, int] = {}
-    with torch._C.DisableTorchFunctionSubclass():
+    with torch._C.DisableTorchFunction():
         return tuple(
             first.setdefault(tensor.untyped_storage()._cdata, place)
             for place, tensor in enumerate(tensors)

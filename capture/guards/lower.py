@@ -15,7 +15,7 @@ import torch
 
 from capture.guards import kinds, native_setup
 from capture.guards.guard import Guard, Reference, SourceGuard
-from capture.guards.torch_kinds import StateIs, TensorFacts, TensorMatch, read_state
+from capture.guards.torch_kinds import StateIs, TensorFacts, TensorMatch
 from capture.sources import (
     AttrSource,
     BuiltinsSource,
@@ -253,7 +253,8 @@ _ACCESSORS: dict[type, tuple[int, Callable[[Any], object]]] = {
 
 def _referent(reference: Reference) -> object:
     # what is dead already can never be met again: a fresh object stands for it
-    return reference.get() if reference.alive else object()
+    found = reference.get()
+    return object() if found is None and not reference.alive else found
 
 
 def _type_is(builder: _TreeBuilder, guard: kinds.TypeIs) -> None:
@@ -328,8 +329,6 @@ def _matches(facts: TensorFacts, value: object) -> bool:
 
 def _state_is(builder: _TreeBuilder, guard: StateIs) -> None:
     snapshot = guard.snapshot
-    if snapshot is None and read_state() == guard.state:
-        snapshot = guard.state.snapshot()
     if snapshot is None or builder.snapshot is not None:
         builder.post_check(Post.EXPRESSION, (), guard.state.is_current)
     else:

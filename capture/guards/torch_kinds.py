@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,9 +56,9 @@ class TensorFacts:
         with_leaf: bool = False,
     ) -> TensorFacts:
         """Read a tensor's facts; ``dynamic`` names dimensions that may vary, and their strides."""
-        with torch._C.DisableTorchFunctionSubclass():
+        with torch._C.DisableTorchFunction():
             layout = tensor.layout
-            keys = torch._C._dispatch_keys(tensor)
+            keys = torch._C._dispatch_keys(tensor).raw_repr()
             shape: Dims
             if tensor.is_nested and layout is torch.strided:
                 # it has no sizes of its own, only its parts have
@@ -79,12 +80,10 @@ class TensorFacts:
                 strides=strides,
                 requires_grad=tensor.requires_grad,
                 layout=layout,
-                dispatch_keys=keys.raw_repr(),
+                dispatch_keys=keys,
                 is_leaf=tensor.is_leaf if with_leaf else None,
                 contiguous=contiguous,
-                plain=strided
-                and type(tensor) in _PLAIN_CLASSES
-                and not any(keys.has(key) for key in _UNUSUAL_KEYS),
+                plain=strided and type(tensor) in _PLAIN_CLASSES and not keys & _UNUSUAL_KEYS,
             )
 
     def differences(self, tensor: torch.Tensor) -> list[str]:
@@ -180,7 +179,7 @@ def _show(dims: Dims | None) -> str:
     return "(" + ", ".join("any" if dim is None else str(dim) for dim in dims) + ")"
 
 
-def _unusual_keys() -> tuple[Any, ...]:
+def _unusual_keys() -> int:
     names = (
         "Python",
         "PythonTLSSnapshot",
@@ -194,8 +193,12 @@ def _unusual_keys() -> tuple[Any, ...]:
         "Sparse",
         "SparseCsr",
     )
-    known = torch._C.DispatchKey.__members__
-    return tuple(known[name] for name in names if name in known)
+    known: Mapping[str, Any] = torch._C.DispatchKey.__members__
+    mask = 0
+    for name in names:
+        if name in known:
+            mask |= torch._C.DispatchKeySet(known[name]).raw_repr()
+    return mask
 
 
 _UNUSUAL_KEYS = _unusual_keys()
@@ -310,10 +313,14 @@ def read_state() -> GlobalState:
 
 @dataclass(frozen=True)
 class StateIs(Guard):
-    """Torch's global state is this one; ``now`` takes the native snapshot with it."""
+    """Torch's global state is this one. A native snapshot of it is taken if it is so now."""
 
     state: GlobalState
     snapshot: Any = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.snapshot is None and self.state.is_current():
+            object.__setattr__(self, "snapshot", self.state.snapshot())
 
     @classmethod
     def now(cls) -> StateIs:

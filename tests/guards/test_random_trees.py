@@ -72,7 +72,20 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.pool: list[Any] = [None, True, 1, 2, 1.0, -0.0, "a", "ab", (1, 2), (1.0, 2), len, Thing]
+        self.pool: list[Any] = [
+            None,
+            True,
+            1,
+            2,
+            1.0,
+            -0.0,
+            "a",
+            "ab",
+            (1, 2),
+            (1.0, 2),
+            len,
+            Thing,
+        ]
         self.mutable: list[Any] = []
 
     def value(self, depth: int) -> Any:
@@ -81,10 +94,9 @@ class World:
             return choose(self.pool)
         if self.mutable and self.random.random() < 0.15:
             return choose(self.mutable)
-        made = choose(
-            (self.make_list, self.make_dict, self.make_ordered, self.make_thing, self.make_slotted)
-            + (self.make_thing, self.make_function, self.make_tensor, self.make_method)
-        )(depth - 1)
+        makers = [self.make_list, self.make_dict, self.make_ordered, self.make_thing]
+        makers += [self.make_slotted, self.make_thing, self.make_function, self.make_tensor]
+        made = choose([*makers, self.make_method])(depth - 1)
         self.mutable.append(made)
         return made
 
@@ -194,7 +206,7 @@ class World:
                 del target[key]
             elif action == 3:
                 target[name] = value
-            elif kind is collections.OrderedDict:
+            elif isinstance(target, collections.OrderedDict):
                 target.move_to_end(key, last=self.random.random() < 0.5)
         elif isinstance(target, Thing):
             action = self.random.randrange(5)

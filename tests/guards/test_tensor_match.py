@@ -238,6 +238,18 @@ def test_fake_tensors_do_not_match_real_ones(agree: Any) -> None:
     assert agree(TensorMatch.of(X, fake), (fake,))
 
 
+def test_reading_facts_runs_no_mode(agree: Any) -> None:
+    class Loud(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, *args: Any, **kwargs: Any) -> Any:
+            raise AssertionError("user code ran")
+
+    tensor, sub = torch.ones(2, 3), torch.ones(2).as_subclass(Subclass)
+    with Loud():
+        assert agree(TensorMatch.of(X, tensor), (tensor,))
+        assert agree(TensorMatch.of(X, sub), (sub,))
+        assert agree(StoragesAre.of((X, Y), (tensor, sub)), (tensor, sub))
+
+
 def test_explains_each_difference() -> None:
     facts = TensorFacts.of(torch.ones(2, 3))
     assert facts.differences(torch.ones(2, 4)) == [
