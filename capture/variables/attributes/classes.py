@@ -1,0 +1,131 @@
+"""Holds attribute look-up on classes and through ``super``.
+
+Source: ``Objects/typeobject.c`` (``type_getattro``, ``super_getattro``).
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+
+from capture import break_reasons as reasons
+from capture.sources import Source, TypeAttrSource, WrappedSource
+from capture.variables.attributes.lookup import (
+    TUPLE_GETTER,
+    bind,
+    bind_class_level,
+    get_descriptor,
+    is_data_descriptor,
+    register_getattr,
+)
+from capture.variables.base import MISSING, Tracer, Variable, unsupported
+from capture.variables.constant import ConstantVariable
+from capture.variables.containers import TupleVariable
+from capture.variables.functions import BuiltinVariable, MethodVariable
+from capture.variables.objects import (
+    ClassVariable,
+    SuperVariable,
+    is_static_type,
+    lookup_mro,
+    type_attribute,
+)
+
+
+def class_getattr(tracer: Tracer, obj: ClassVariable, name: str) -> Variable:
+    """Attribute look-up on a class, in the order of ``type.__getattribute__``."""
+    cls = obj.value
+    meta = type(cls)
+    if name == "__dict__" or name == "__mro__" or name == "__bases__":
+        if name == "__dict__":
+            unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.__dict__")
+        classes = cls.__mro__ if name == "__mro__" else cls.__bases__
+        return TupleVariable([tracer.class_variable(k, None) for k in classes])
+    if name in ("__name__", "__qualname__", "__module__", "__doc__", "__flags__"):
+        return ConstantVariable(getattr(cls, name))
+    if name == "__class__":
+        return tracer.class_variable(meta, None)
+    meta_raw, _ = lookup_mro(meta, name)
+    if meta is not type and isinstance(lookup_mro(meta, "__getattribute__")[0], types.FunctionType):
+        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
+    raw, holder = lookup_mro(cls, name)
+    source = tracer.class_source(cls, obj.source, obj)
+    raw_source: Source | None = None
+    if source is not None and not is_static_type(cls):
+        raw, raw_source = type_attribute(tracer, cls, source, name)
+    if meta_raw is not MISSING and is_data_descriptor(meta_raw):
+        if type(meta_raw) is property or isinstance(meta_raw, types.DynamicClassAttribute):
+            if meta is enum.EnumMeta and name == "__members__":
+                unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
+            if isinstance(meta_raw, property) and isinstance(meta_raw.fget, types.FunctionType):
+                fn = tracer.wrap_static(meta_raw.fget, None)
+                return tracer.call(fn, [obj], {})
+        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
+    if raw is not MISSING:
+        kind = type(raw)
+        if kind is types.FunctionType:
+            return tracer.wrap_static(raw, raw_source)
+        if kind in (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType,
+                    types.MemberDescriptorType, property, TUPLE_GETTER):  # fmt: skip
+            return tracer.wrap_static(raw, raw_source)
+        if isinstance(cls, enum.EnumMeta) and isinstance(
+            raw, (cls, types.DynamicClassAttribute, enum.property)
+        ):
+            member = cls.__members__.get(name)
+            if member is not None:
+                return tracer.wrap_static(member, None)
+        return bind_class_level(tracer, raw, raw_source, None, cls, name)
+    if isinstance(cls, enum.EnumMeta) and name in cls.__members__:
+        return tracer.wrap_static(cls.__members__[name], None)
+    if meta_raw is not MISSING:
+        if type(meta_raw) is types.FunctionType:
+            return MethodVariable(tracer.wrap_static(meta_raw, None), obj)
+        if type(meta_raw) in (types.MethodDescriptorType, types.WrapperDescriptorType):
+            return MethodVariable(BuiltinVariable(meta_raw), obj)
+        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
+    hook, _ = lookup_mro(meta, "__getattr__")
+    if isinstance(hook, types.FunctionType):
+        return tracer.call(tracer.wrap_static(hook, None), [obj, ConstantVariable(name)], {})
+    tracer.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
+
+
+def super_getattr(tracer: Tracer, sup: SuperVariable, name: str) -> Variable:
+    """``super().name``: look-up behind the class in the instance's MRO, then bound."""
+    start = sup.cls.realize(tracer)
+    instance = sup.instance.realize(tracer)
+    assert isinstance(start, ClassVariable)
+    on_class = isinstance(instance, ClassVariable) and start.value in instance.value.__mro__
+    cls: type = instance.value if on_class else instance.python_type()  # type: ignore[attr-defined]
+    if name == "__class__":
+        return tracer.class_variable(super, None)
+    mro = cls.__mro__
+    for klass in mro[mro.index(start.value) + 1 :]:
+        raw = klass.__dict__.get(name, MISSING)
+        if raw is MISSING:
+            if not is_static_type(klass):
+                source = tracer.class_source(klass, None, None)
+                if source is not None:
+                    tracer.guard_class_lacks(klass, source, name)
+            continue
+        raw_source: Source | None = None
+        if not is_static_type(klass):
+            source = tracer.class_variable(klass, None).source
+            raw_source = TypeAttrSource(source, name) if source is not None else None
+        if on_class:
+            if type(raw) is classmethod:
+                inner = tracer.wrap_static(raw.__func__, raw_source and WrappedSource(raw_source))
+                return MethodVariable(inner, instance)
+            if type(raw) is types.FunctionType:
+                return tracer.wrap_static(raw, raw_source)
+            return bind_class_level(tracer, raw, raw_source, None, cls, name)
+        if is_data_descriptor(raw):
+            return get_descriptor(tracer, raw, raw_source, instance, cls, name)
+        if type(raw) is classmethod:
+            owner = tracer.class_variable(cls, instance.source)
+            inner = tracer.wrap_static(raw.__func__, raw_source and WrappedSource(raw_source))
+            return MethodVariable(inner, owner)
+        return bind(tracer, raw, raw_source, instance, cls, name)
+    tracer.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
+
+
+register_getattr(ClassVariable, class_getattr)
+register_getattr(SuperVariable, super_getattr)

@@ -1,0 +1,213 @@
+"""Holds the attributes of built-in kinds of values: modules, functions, exceptions, ..."""
+
+from __future__ import annotations
+
+import collections
+import types
+from typing import Any
+
+from capture import break_reasons as reasons
+from capture.guards.kinds import DictHas, DictLacks
+from capture.sources import AttrSource, FunctionDefaultsSource, InstanceDictSource
+from capture.variables.attributes.instance_dict import InstanceDictVariable
+from capture.variables.attributes.lookup import (
+    FOLDABLE,
+    generic_getattr,
+    load_attr,
+    register_getattr,
+)
+from capture.variables.base import MISSING, Tracer, Variable, unsupported
+from capture.variables.constant import NONE, ConstantVariable, ScalarVariable
+from capture.variables.containers import (
+    DictVariable,
+    ListVariable,
+    RangeVariable,
+    SliceVariable,
+    TupleVariable,
+)
+from capture.variables.functions import (
+    BuiltinVariable,
+    CellVariable,
+    FunctionVariable,
+    MethodVariable,
+    PartialVariable,
+)
+from capture.variables.objects import ExceptionVariable, ModuleVariable, lookup_mro
+
+
+def module_getattr(tracer: Tracer, obj: ModuleVariable, name: str) -> Variable:
+    """Attribute of an imported module: its dict, then its ``__getattr__``."""
+    assert obj.source is not None
+    real = obj.value.__dict__  # type: ignore[attr-defined]
+    if name == "__dict__":
+        return tracer.wrap(real, InstanceDictSource(obj.source))
+    holder = tracer.wrap(real, InstanceDictSource(obj.source))
+    assert isinstance(holder, DictVariable)
+    found = holder.get_hashed(tracer, name)
+    if found is None and type(obj.value) is not types.ModuleType:
+        # A lazy module (a subclass of ModuleType) fills its dict on first access.
+        getattr(obj.value, name, None)
+        if name in real:
+            source = InstanceDictSource(obj.source)
+            tracer.retract(DictLacks(source, name))
+            tracer.guard(DictHas(source, name))
+            found = holder.get_hashed(tracer, name)
+    if found is not None:
+        return found
+    if (hook := real.get("__getattr__")) is not None and isinstance(hook, types.FunctionType):
+        fn = holder.get_hashed(tracer, "__getattr__")
+        assert fn is not None
+        return tracer.call(fn, [ConstantVariable(name)], {})
+    if hasattr(obj.value, name):
+        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{obj.value.__name__}.{name}")  # type: ignore[attr-defined]
+    tracer.raise_error(AttributeError, f"module {real.get('__name__')!r} has no attribute {name!r}")
+
+
+def function_getattr(tracer: Tracer, fn: FunctionVariable, name: str) -> Variable:
+    """Attribute of a Python function."""
+    if name in ("__name__", "__qualname__", "__doc__", "__module__") and fn.value is not MISSING:
+        known = getattr(fn.value, name)
+        if fn.source is not None:
+            return tracer.wrap(known, AttrSource(fn.source, name))
+        return ConstantVariable(known)
+    if name in ("__name__", "__qualname__"):
+        return ConstantVariable(fn.name if name == "__name__" else fn.qualname)
+    if name == "__code__":
+        return ConstantVariable(fn.code)
+    if name == "__globals__":
+        return fn.globals
+    if name == "__defaults__":
+        if fn.value is not MISSING and fn.source is not None:
+            return tracer.wrap(fn.value.__defaults__, FunctionDefaultsSource(fn.source))
+        return TupleVariable(list(fn.defaults)) if fn.defaults else NONE
+    if name == "__class__":
+        return tracer.class_variable(types.FunctionType, None)
+    if name == "__dict__":
+        return InstanceDictVariable(fn)
+    raw, _ = lookup_mro(types.FunctionType, name)
+    if name == "__get__" or (raw is not MISSING and type(raw) is types.WrapperDescriptorType):
+        return MethodVariable(BuiltinVariable(raw), fn)
+    if raw is not MISSING:
+        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"function.{name}")
+    found = fn.dict_get(tracer, name)
+    if found is None:
+        tracer.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
+    return found
+
+
+def method_getattr(tracer: Tracer, method: MethodVariable, name: str) -> Variable:
+    """Attribute of a bound method; what it has not itself it takes from its function."""
+    if name == "__self__":
+        return method.instance
+    if name == "__func__":
+        return method.fn
+    if name == "__class__":
+        return tracer.class_variable(method.python_type(), None)
+    return load_attr(tracer, method.fn, name)
+
+
+def builtin_getattr(tracer: Tracer, fn: BuiltinVariable, name: str) -> Variable:
+    """Attribute of a C function or descriptor, folded."""
+    try:
+        value = getattr(fn.value, name)
+    except AttributeError as error:
+        tracer.raise_error(AttributeError, *error.args)
+    if isinstance(value, FOLDABLE) or callable(value):
+        return tracer.wrap_static(value, None)
+    unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{fn.describe()}.{name}")
+
+
+def exception_getattr(tracer: Tracer, exc: ExceptionVariable, name: str) -> Variable:
+    """Attribute of an exception made during capture."""
+    if name == "args":
+        return TupleVariable(list(exc.args))
+    if name == "__cause__":
+        return exc.cause or NONE
+    if name == "__context__":
+        return exc.context or NONE
+    if name == "__suppress_context__":
+        return ConstantVariable(exc.suppress_context)
+    if name == "value" and issubclass(exc.cls, StopIteration):
+        return exc.args[0] if exc.args else NONE
+    if name == "__traceback__":
+        unsupported(reasons.FRAME_INSPECTION, "__traceback__")
+    if name in ("name", "obj") and issubclass(exc.cls, (AttributeError, NameError)):
+        unsupported(reasons.UNKNOWN_ATTRIBUTE, name)
+    return generic_getattr(tracer, exc, name)
+
+
+def partial_getattr(tracer: Tracer, obj: PartialVariable, name: str) -> Variable:
+    """Attribute of a ``functools.partial``."""
+    if name == "func":
+        return obj.fn
+    if name == "args":
+        return TupleVariable(list(obj.args))
+    if name == "keywords":
+        result = DictVariable()
+        for key, value in obj.keywords.items():
+            result.entries[key] = (ConstantVariable(key), value)
+        return result
+    return generic_getattr(tracer, obj, name)
+
+
+def deque_getattr(tracer: Tracer, obj: ListVariable, name: str) -> Variable:
+    """Lists have no attributes of their own; a deque knows its ``maxlen``."""
+    if name == "maxlen" and obj.is_deque:
+        return ConstantVariable(obj.maxlen)
+    return generic_getattr(tracer, obj, name)
+
+
+def cell_getattr(tracer: Tracer, cell: CellVariable, name: str) -> Variable:
+    """``cell.cell_contents``."""
+    if name == "cell_contents":
+        found = cell.get(tracer)
+        if found is None:
+            tracer.raise_error(ValueError, "Cell is empty")
+        return found
+    return generic_getattr(tracer, cell, name)
+
+
+def dict_getattr(tracer: Tracer, obj: DictVariable, name: str) -> Variable:
+    """Attribute of a dict; a defaultdict knows its factory."""
+    if name == "default_factory" and issubclass(obj.cls, collections.defaultdict):
+        return default_factory(tracer, obj)
+    return generic_getattr(tracer, obj, name)
+
+
+def default_factory(tracer: Tracer, obj: DictVariable) -> Variable:
+    """The factory of a defaultdict."""
+    if obj.default_factory is None:
+        if obj.source is None:
+            return NONE
+        value = obj.value.default_factory
+        obj.default_factory = tracer.wrap(value, AttrSource(obj.source, "default_factory"))
+    return obj.default_factory
+
+
+def scalar_getattr(tracer: Tracer, obj: ScalarVariable, name: str) -> Variable:
+    """Attribute of a number of the graph: methods decide on its value, so it is specialised."""
+    return generic_getattr(tracer, obj.specialize(tracer), name)
+
+
+def slice_getattr(tracer: Tracer, obj: Any, name: str) -> Variable:
+    """``slice.start`` and so on; ``range`` likewise."""
+    if name in ("start", "stop", "step"):
+        if hasattr(obj, "parts"):
+            part: Variable = obj.parts[("start", "stop", "step").index(name)]
+            return part
+        return ConstantVariable(getattr(obj.value, name))
+    return generic_getattr(tracer, obj, name)
+
+
+register_getattr(ModuleVariable, module_getattr)
+register_getattr(FunctionVariable, function_getattr)
+register_getattr(MethodVariable, method_getattr)
+register_getattr(BuiltinVariable, builtin_getattr)
+register_getattr(ExceptionVariable, exception_getattr)
+register_getattr(PartialVariable, partial_getattr)
+register_getattr(ListVariable, deque_getattr)
+register_getattr(CellVariable, cell_getattr)
+register_getattr(DictVariable, dict_getattr)
+register_getattr(ScalarVariable, scalar_getattr)
+register_getattr(SliceVariable, slice_getattr)
+register_getattr(RangeVariable, slice_getattr)

@@ -1,0 +1,163 @@
+"""Holds the assignment and deletion of attributes.
+
+Source: ``Objects/object.c`` (``_PyObject_GenericSetAttrWithDict``).
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+from capture import break_reasons as reasons
+from capture.guards.kinds import TypeIs
+from capture.sources import InstanceDictSource, PropertySource
+from capture.variables.attributes.lookup import (
+    MODULE_STORES,
+    is_data_descriptor,
+    load_attr,
+    pin,
+    type_source_of,
+)
+from capture.variables.base import DELETED, MISSING, Tracer, Variable, unsupported
+from capture.variables.constant import ConstantVariable
+from capture.variables.containers import DictVariable
+from capture.variables.functions import CellVariable
+from capture.variables.objects import (
+    ClassVariable,
+    ExceptionVariable,
+    ModuleVariable,
+    ObjectVariable,
+    is_static_type,
+    lookup_mro,
+    type_attribute,
+)
+
+_NN_SETATTR = torch.nn.Module.__setattr__
+
+
+def store_attr(tracer: Tracer, obj: Variable, name: str, value: Variable) -> None:
+    """``obj.name = value``."""
+    obj = obj.realize(tracer)
+    if isinstance(obj, ModuleVariable):
+        assert obj.source is not None
+        holder = tracer.wrap(obj.value.__dict__, InstanceDictSource(obj.source))
+        assert isinstance(holder, DictVariable)
+        holder.set(tracer, ConstantVariable(name), value)
+        return
+    if isinstance(obj, CellVariable) and name == "cell_contents":
+        obj.set(tracer, value)
+        return
+    if not isinstance(obj, ObjectVariable) or isinstance(obj, ClassVariable):
+        unsupported(reasons.SIDE_EFFECT, f"assignment to {obj.describe()}.{name}")
+    cls = obj.cls
+    type_source = type_source_of(tracer, obj)
+    setter, where = type_attribute(tracer, cls, type_source, "__setattr__")
+    if setter is _NN_SETATTR and module_plain_store(tracer, obj, name, value):
+        pin(tracer, where, setter)
+        object_setattr(tracer, obj, name, value)
+    elif isinstance(setter, types.FunctionType):
+        tracer.call(tracer.wrap_static(setter, where), [obj, ConstantVariable(name), value], {})
+    elif setter is object.__setattr__ or _plain_setattr(setter):
+        pin(tracer, where, setter)
+        object_setattr(tracer, obj, name, value)
+    else:
+        unsupported(reasons.SIDE_EFFECT, f"assignment to {cls.__name__}.{name}")
+
+
+def _plain_setattr(setter: Any) -> bool:
+    return setter in (BaseException.__setattr__, types.FunctionType.__setattr__)
+
+
+def module_plain_store(tracer: Tracer, obj: ObjectVariable, name: str, value: Variable) -> bool:
+    """True if ``nn.Module.__setattr__`` would just store the attribute (no module, no parameter)."""
+    kind = value.python_type()
+    if issubclass(kind, (torch.nn.Module, torch.nn.Parameter)):
+        return False
+    for store in MODULE_STORES:
+        holder = obj.dict_get(tracer, store)
+        if holder is None:
+            return False
+        holder = holder.realize(tracer)
+        if not isinstance(holder, DictVariable) or holder.get_hashed(tracer, name) is not None:
+            return False
+    return True
+
+
+def object_setattr(tracer: Tracer, obj: ObjectVariable, name: str, value: Any) -> None:
+    """``object.__setattr__``; ``value`` may be ``DELETED``."""
+    cls = obj.cls
+    raw, raw_source = type_attribute(tracer, cls, type_source_of(tracer, obj), name)
+    if raw is not MISSING and is_data_descriptor(raw):
+        kind = type(raw)
+        if isinstance(raw, property):
+            which = "fdel" if value is DELETED else "fset"
+            accessor = getattr(raw, which)
+            if accessor is None:
+                word = "deleter" if value is DELETED else "setter"
+                tracer.raise_error(
+                    AttributeError,
+                    f"property {name!r} of {cls.__qualname__!r} object has no {word}",
+                )
+            source = None if raw_source is None else PropertySource(raw_source, which)
+            args = [obj] if value is DELETED else [obj, value]
+            tracer.call(tracer.wrap_static(accessor, source), args, {})
+            return
+        if kind is types.MemberDescriptorType and not is_static_type(raw.__objclass__):
+            if value is DELETED and obj.slot_get(tracer, name) is None:
+                tracer.raise_error(AttributeError, name)
+            tracer.effects.set_attr(obj, name, value)
+            return
+        method = "__delete__" if value is DELETED else "__set__"
+        if isinstance(lookup_mro(kind, method)[0], types.FunctionType):
+            fn = load_attr(tracer, tracer.wrap_static(raw, raw_source), method)
+            tracer.call(fn, [obj] if value is DELETED else [obj, value], {})
+            return
+        if isinstance(obj, ExceptionVariable) and store_exception_attr(obj, name, value):
+            tracer.mutations += 1
+            return
+        unsupported(reasons.SIDE_EFFECT, f"assignment to {cls.__name__}.{name}")
+    if raw_source is not None:
+        tracer.guard(TypeIs(raw_source, type(raw)))
+    if not has_instance_dict(obj):
+        tracer.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+    if value is DELETED and obj.dict_get(tracer, name) is None:
+        tracer.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+    tracer.effects.set_attr(obj, name, value)
+
+
+def store_exception_attr(exc: ExceptionVariable, name: str, value: Any) -> bool:
+    """Assign ``__cause__``, ``__context__`` and the like; False if there is no rule."""
+    if value is DELETED:
+        return False
+    if name == "__cause__":
+        exc.cause = value
+        exc.suppress_context = True
+    elif name == "__context__":
+        exc.context = value
+    elif name == "__suppress_context__" and isinstance(value, ConstantVariable):
+        exc.suppress_context = bool(value.value)
+    else:
+        return False
+    return True
+
+
+def has_instance_dict(obj: ObjectVariable) -> bool:
+    """True if instances of the class have a ``__dict__``."""
+    if obj.value is not MISSING:
+        return obj.real_dict() is not None
+    return obj.cls.__dictoffset__ != 0
+
+
+def delete_attr(tracer: Tracer, obj: Variable, name: str) -> None:
+    """``del obj.name``."""
+    obj = obj.realize(tracer)
+    if not isinstance(obj, ObjectVariable) or isinstance(obj, (ClassVariable, ModuleVariable)):
+        unsupported(reasons.SIDE_EFFECT, f"deletion of {obj.describe()}.{name}")
+    cls = obj.cls
+    deleter, where = type_attribute(tracer, cls, type_source_of(tracer, obj), "__delattr__")
+    if isinstance(deleter, types.FunctionType):
+        tracer.call(tracer.wrap_static(deleter, where), [obj, ConstantVariable(name)], {})
+    else:
+        object_setattr(tracer, obj, name, DELETED)
