@@ -214,6 +214,9 @@ class Tracer(Protocol):
     def retract(self, guard: Guard) -> None:
         """Take back a guard whose ground capture itself has changed."""
 
+    def guard_class_lacks(self, cls: type, source: Source, name: str) -> None:
+        """Guard that a class has no attribute of its own of this name."""
+
     def guard_cell(self, cell: CellVariable) -> None:
         """Guard whether a cell is bound."""
 

@@ -31,13 +31,26 @@ from capture.variables.objects import (
 )
 
 
+# descriptors that a class gives as they are
+_THEMSELVES = frozenset(
+    {
+        types.MethodDescriptorType,
+        types.WrapperDescriptorType,
+        types.GetSetDescriptorType,
+        types.MemberDescriptorType,
+        property,
+        TUPLE_GETTER,
+    }
+)
+
+
 def class_getattr(tracer: Tracer, obj: ClassVariable, name: str) -> Variable:
     """Attribute look-up on a class, in the order of ``type.__getattribute__``."""
     cls = obj.value
     meta = type(cls)
-    if name == "__dict__" or name == "__mro__" or name == "__bases__":
-        if name == "__dict__":
-            unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.__dict__")
+    if name == "__dict__":
+        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.__dict__")
+    if name in ("__mro__", "__bases__"):
         classes = cls.__mro__ if name == "__mro__" else cls.__bases__
         return TupleVariable([tracer.class_variable(k, None) for k in classes])
     if name in ("__name__", "__qualname__", "__module__", "__doc__", "__flags__"):
@@ -47,7 +60,7 @@ def class_getattr(tracer: Tracer, obj: ClassVariable, name: str) -> Variable:
     meta_raw, _ = lookup_mro(meta, name)
     if meta is not type and isinstance(lookup_mro(meta, "__getattribute__")[0], types.FunctionType):
         unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
-    raw, holder = lookup_mro(cls, name)
+    raw, _ = lookup_mro(cls, name)
     source = tracer.class_source(cls, obj.source, obj)
     raw_source: Source | None = None
     if source is not None and not is_static_type(cls):
@@ -64,8 +77,7 @@ def class_getattr(tracer: Tracer, obj: ClassVariable, name: str) -> Variable:
         kind = type(raw)
         if kind is types.FunctionType:
             return tracer.wrap_static(raw, raw_source)
-        if kind in (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType,
-                    types.MemberDescriptorType, property, TUPLE_GETTER):  # fmt: skip
+        if kind in _THEMSELVES:
             return tracer.wrap_static(raw, raw_source)
         if isinstance(cls, enum.EnumMeta) and isinstance(
             raw, (cls, types.DynamicClassAttribute, enum.property)

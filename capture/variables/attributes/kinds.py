@@ -38,7 +38,7 @@ from capture.variables.objects import ExceptionVariable, ModuleVariable, lookup_
 def module_getattr(tracer: Tracer, obj: ModuleVariable, name: str) -> Variable:
     """Attribute of an imported module: its dict, then its ``__getattr__``."""
     assert obj.source is not None
-    real = obj.value.__dict__  # type: ignore[attr-defined]
+    real = obj.value.__dict__
     if name == "__dict__":
         return tracer.wrap(real, InstanceDictSource(obj.source))
     holder = tracer.wrap(real, InstanceDictSource(obj.source))
@@ -59,7 +59,7 @@ def module_getattr(tracer: Tracer, obj: ModuleVariable, name: str) -> Variable:
         assert fn is not None
         return tracer.call(fn, [ConstantVariable(name)], {})
     if hasattr(obj.value, name):
-        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{obj.value.__name__}.{name}")  # type: ignore[attr-defined]
+        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{obj.value.__name__}.{name}")
     tracer.raise_error(AttributeError, f"module {real.get('__name__')!r} has no attribute {name!r}")
 
 

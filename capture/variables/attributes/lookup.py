@@ -25,12 +25,14 @@ from capture.variables.tensor import TensorVariable
 
 _PLAIN_MODULES = frozenset({"builtins", "collections", "functools", "types"})
 FOLDABLE = (
-    bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, tuple,
+    bool, int, float, complex, str, bytes, type(None), tuple,
+    torch.dtype, torch.device, torch.layout,
 )  # fmt: skip
 MODULE_STORES = ("_parameters", "_buffers", "_modules")
 _NN_GETATTR = torch.nn.Module.__getattr__
-TUPLE_GETTER = type(collections.namedtuple("_P", "x").x)
+TUPLE_GETTER: Any = type(collections.namedtuple("_P", "x").__dict__["x"])
 _IMMUTABLE = (inspect.Signature, inspect.Parameter)
+_EXCEPTION_FIELDS = ("args", "__cause__", "__context__", "value")
 
 
 def load_attr(tracer: Tracer, obj: Variable, name: str) -> Variable:
@@ -153,7 +155,7 @@ def get_descriptor(
 ) -> Variable:
     """The value of a data descriptor."""
     kind = type(raw)
-    if kind is property or (kind is types.DynamicClassAttribute) or isinstance(raw, property):
+    if isinstance(raw, property):
         if kind is not property and isinstance(lookup_mro(kind, "__get__")[0], types.FunctionType):
             return call_get(tracer, raw, raw_source, obj, cls, name)
         if raw.fget is None:
@@ -168,7 +170,7 @@ def get_descriptor(
 
 
 def native_member(tracer: Tracer, raw: Any, obj: Variable, cls: type, name: str) -> Variable:
-    """An attribute that C code computes: ``__class__``, ``__dict__``, slots, fields of C structs."""
+    """An attribute that C code computes: ``__class__``, ``__dict__``, slots, C fields."""
     if name == "__class__":
         return type_of(tracer, obj)
     if name == "__dict__" and isinstance(obj, ObjectVariable):
@@ -188,14 +190,10 @@ def native_member(tracer: Tracer, raw: Any, obj: Variable, cls: type, name: str)
                     AttributeError, f"{cls.__name__!r} object has no attribute {name!r}"
                 )
             return found
-        if obj.attrs and name in obj.attrs:
-            return obj.attrs[name]  # type: ignore[no-any-return]
-        if isinstance(obj.value, BaseException) and name in (
-            "args",
-            "__cause__",
-            "__context__",
-            "value",
-        ):
+        found = (obj.attrs or {}).get(name)
+        if isinstance(found, Variable):
+            return found
+        if isinstance(obj.value, BaseException) and name in _EXCEPTION_FIELDS:
             assert obj.source is not None
             return tracer.wrap(getattr(obj.value, name), AttrSource(obj.source, name))
     unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
@@ -212,7 +210,7 @@ def call_get(
         fn = load_attr(tracer, descriptor, "__get__")
         return tracer.call(fn, [obj if obj is not None else NONE, owner], {})
     if type(raw) is TUPLE_GETTER and isinstance(obj, TupleVariable):
-        index = raw.__reduce__()[1][0]
+        index: int = raw.__reduce__()[1][0]
         return obj.items(tracer)[index]
     unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
 

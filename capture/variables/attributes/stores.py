@@ -71,7 +71,10 @@ def _plain_setattr(setter: Any) -> bool:
 
 
 def module_plain_store(tracer: Tracer, obj: ObjectVariable, name: str, value: Variable) -> bool:
-    """True if ``nn.Module.__setattr__`` would just store the attribute (no module, no parameter)."""
+    """True if ``nn.Module.__setattr__`` would just store the attribute.
+
+    It does more for modules and parameters, and for names that are a module's or parameter's.
+    """
     kind = value.python_type()
     if issubclass(kind, (torch.nn.Module, torch.nn.Parameter)):
         return False
