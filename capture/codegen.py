@@ -19,6 +19,7 @@ from capture import break_reasons as reasons
 from capture.errors import GraphBreak
 from capture.polyfills import original_of
 from capture.variables.attributes import InstanceDictVariable
+from capture.variables.attributes.lookup import is_data_descriptor
 from capture.variables.base import DELETED, MISSING, LazyVariable, Variable
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import (
@@ -44,6 +45,7 @@ from capture.variables.objects import (
     ExceptionVariable,
     ObjectVariable,
     SuperVariable,
+    lookup_mro,
 )
 from capture.variables.tensor import TensorVariable
 from capture.variables.wrap import StaticDictVariable
@@ -229,6 +231,8 @@ def _class(cg: Codegen, v: ObjectVariable) -> str:
 
 
 def _dict(cg: Codegen, v: DictVariable) -> str:
+    if v.value is not MISSING:
+        return cg.const(v.value, "constant")
     if v.cls is dict:
         name = cg.name(v, "{}")
     elif issubclass(v.cls, collections.defaultdict):
@@ -287,8 +291,20 @@ def _range(cg: Codegen, v: RangeVariable) -> str:
 def _attrs(cg: Codegen, v: ObjectVariable, name: str) -> None:
     for attr, value in (v.attrs or {}).items():
         if value is not DELETED:
-            setter = cg.const(object.__setattr__, "set_attribute")
-            cg.lines.append(f"{setter}({name}, {attr!r}, {cg.ref(value)})")
+            _set_attribute(cg, v, name, attr, value)
+
+
+def _set_attribute(cg: Codegen, v: ObjectVariable, name: str, attr: str, value: Any) -> None:
+    """Emit a write (or deletion) of an attribute past ``__setattr__`` and properties."""
+    raw = lookup_mro(v.cls, attr)[0]
+    if raw is not MISSING and is_data_descriptor(raw) and type(raw) is not types.MemberDescriptorType:
+        held = f"{cg.const(object.__getattribute__, 'get_attribute')}({name}, '__dict__')[{attr!r}]"
+        cg.lines.append(f"del {held}" if value is DELETED else f"{held} = {cg.ref(value)}")
+    elif value is DELETED:
+        cg.lines.append(f"{cg.const(object.__delattr__, 'delete_attribute')}({name}, {attr!r})")
+    else:
+        setter = cg.const(object.__setattr__, "set_attribute")
+        cg.lines.append(f"{setter}({name}, {attr!r}, {cg.ref(value)})")
 
 
 def _object(cg: Codegen, v: ObjectVariable) -> str:
@@ -459,11 +475,9 @@ def _replay_attr(cg: Codegen, effect: Effect) -> None:
             cg.lines.append(f"del {target}.__dict__[{effect.key!r}]")
         else:
             cg.lines.append(f"{target}.__dict__[{effect.key!r}] = {cg.ref(effect.value)}")
-    elif effect.value is DELETED:
-        cg.lines.append(f"{cg.const(object.__delattr__, 'delete_attribute')}({target}, {effect.key!r})")
     else:
-        setter = cg.const(object.__setattr__, "set_attribute")
-        cg.lines.append(f"{setter}({target}, {effect.key!r}, {cg.ref(effect.value)})")
+        assert isinstance(effect.target, ObjectVariable)
+        _set_attribute(cg, effect.target, target, effect.key, effect.value)
 
 
 def _replay_dict(cg: Codegen, effect: Effect) -> None:

@@ -40,7 +40,9 @@ from capture.instructions.versions import NULL_BEFORE_CALLABLE
 from capture.sources import (
     CellContentsSource,
     ClosureCellSource,
+    DictItemSource,
     GlobalsSource,
+    InstanceDictSource,
     LocalSource,
     Source,
 )
@@ -321,6 +323,26 @@ class _Piece:
                     assert v.source is not None and other.source is not None
                     if _may_alias(v.source, other.source):
                         tracer.guard(IsNotSame(v.source, other.source))
+        self.guard_instance_dicts(others)
+
+    def guard_instance_dicts(self, others: list[Variable]) -> None:
+        """A dict passed in may be the ``__dict__`` of an object: two names for one thing."""
+        journal = self.tracer.effects.journal
+        names = {id(e.target): e.target for e in journal if e.kind == "attr" or e.kind.startswith("dict")}
+        keys = {e.key for e in journal if type(e.key) is str}
+        for v in others:
+            if type(v) is not DictVariable or v.cls is not dict or _is_attribute(v.source):
+                continue
+            for other in others:
+                if isinstance(other, DictVariable) or not isinstance(other, ObjectVariable):
+                    continue
+                real = other.real_dict()
+                if real is None or not (id(v) in names or id(other) in names):
+                    continue
+                if real is v.value:
+                    raise SkipFrame("an object and its __dict__ are reached by two ways")
+                if not keys.isdisjoint(real) and v.source is not None and other.source is not None:
+                    self.tracer.guard(IsNotSame(InstanceDictSource(other.source), v.source))
 
     # --- the end of the piece -----------------------------------------------------------------------
 
@@ -521,6 +543,12 @@ def _carried_numbers(code: types.CodeType, outcome: Outcome) -> set[Source]:
         found.add(_stack_source(place, depth))
         place += 1
     return found
+
+
+def _is_attribute(source: Source | None) -> bool:
+    return isinstance(source, InstanceDictSource) or (
+        isinstance(source, DictItemSource) and isinstance(source.parent, InstanceDictSource)
+    )
 
 
 def _may_alias(first: Source, second: Source) -> bool:

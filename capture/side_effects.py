@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from capture.variables.base import MISSING, Variable
+from capture.variables.base import DELETED, MISSING, Variable
 from capture.variables.containers import DictVariable, ListVariable, SetVariable
 from capture.variables.functions import CellVariable
 from capture.variables.objects import ObjectVariable
@@ -55,6 +55,9 @@ class SideEffects:
         if self._is_new(target) and not isinstance(value, Variable):
             target.attrs.pop(name, None)
         else:
+            if target.attrs.get(name) is DELETED and isinstance(value, Variable):
+                del target.attrs[name]
+                target.reborn = {*(target.reborn or ()), name}
             target.attrs[name] = value
         self.tracer.mutations += 1
         if self._is_new(target):

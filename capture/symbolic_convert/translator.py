@@ -66,7 +66,12 @@ from capture.variables.functions import (
     FunctionVariable,
     GeneratorVariable,
 )
-from capture.variables.objects import ClassVariable, ExceptionVariable, ObjectVariable
+from capture.variables.objects import (
+    ClassVariable,
+    ExceptionVariable,
+    ObjectVariable,
+    lookup_mro,
+)
 from capture.variables.tensor import TensorVariable
 from capture.variables.wrap import wrap, wrap_static
 
@@ -158,8 +163,16 @@ class Translator:
         else:
             self.guard(BoundCell(cell.source))
 
-    def guard_class_lacks(self, source: Source, name: str) -> None:
-        """Guard that a class in the middle of an MRO has no attribute of its own."""
+    def guard_class_lacks(self, cls: type, source: Source, name: str) -> None:
+        """Guard that a class in the middle of an MRO has no attribute of its own.
+
+        What a look-up from there finds must stay what it is; that is stricter than needed.
+        """
+        found, _ = lookup_mro(cls, name)
+        if found is MISSING:
+            self.guard(TypeAttrAbsent(source, name))
+        else:
+            self.guard(IdIs(TypeAttrSource(source, name), found))
 
     def cell_variable(self, cell: types.CellType, source: Source) -> CellVariable:
         """The variable of a real cell; one per cell."""

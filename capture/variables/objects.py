@@ -7,9 +7,10 @@ one by one; what the captured code writes lies in ``attrs`` until it is replayed
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
-from capture.guards.kinds import DictHas, DictLacks, TypeAttrAbsent
+from capture.guards.kinds import DictHas, DictLacks, ExprHolds, IdIs, TypeAttrAbsent
 from capture.sources import (
     DictItemSource,
     InstanceDictSource,
@@ -18,10 +19,7 @@ from capture.sources import (
     TypeAttrSource,
     TypeSource,
 )
-from capture.variables.base import DELETED, MISSING, LazyVariable, Variable
-
-if TYPE_CHECKING:
-    from capture.variables.base import Tracer
+from capture.variables.base import DELETED, MISSING, LazyVariable, Tracer, Variable
 
 _HEAPTYPE = 1 << 9
 _IMMUTABLETYPE = 1 << 8
@@ -35,12 +33,12 @@ def is_static_type(cls: type) -> bool:
 class ObjectVariable(Variable):
     """An object with identity, mutable attributes, or a type implemented elsewhere."""
 
-    __slots__ = ("attrs", "cls", "cls_var", "value")
+    __slots__ = ("attrs", "cls", "cls_var", "reborn", "value")
 
     def __init__(
         self,
         cls: type,
-        value: object = MISSING,
+        value: Any = MISSING,
         source: Source | None = None,
         cls_var: Variable | None = None,
     ) -> None:
@@ -50,6 +48,7 @@ class ObjectVariable(Variable):
         self.value = value
         self.cls_var = cls_var
         self.attrs: dict[str, Any] | None = None
+        self.reborn: set[str] | None = None  # deleted and set again: no longer where they were
 
     def python_type(self) -> type:
         return self.cls
@@ -64,8 +63,7 @@ class ObjectVariable(Variable):
         """The instance dict of the real object, or None."""
         if self.value is MISSING:
             return None
-        found = _instance_dict(self.value)
-        return found
+        return _instance_dict(self.value)
 
     def dict_get(self, tracer: Tracer, name: str) -> Variable | None:
         """The attribute in the instance dict, guarded, or None."""
@@ -73,35 +71,36 @@ class ObjectVariable(Variable):
         if attrs is not None:
             found = attrs.get(name)
             if found is not None:
-                return None if found is DELETED else found  # type: ignore[no-any-return]
+                return None if found is DELETED else found
         if self.value is MISSING:
             return None
         real = _instance_dict(self.value)
         if real is None:
             return None
-        assert self.source is not None
+        if self.source is None:  # a constant object
+            return tracer.wrap_static(real[name], None) if name in real else None
         holder = InstanceDictSource(self.source)
         if name in real:
-            found = LazyVariable(real[name], DictItemSource(holder, name))
             tracer.guard(DictHas(holder, name))
-            if attrs is None:
-                attrs = self.attrs = {}
-            return found
+            return LazyVariable(real[name], DictItemSource(holder, name))
         tracer.guard(DictLacks(holder, name))
         return None
 
-    def slot_get(self, name: str) -> Variable | None:
+    def slot_get(self, tracer: Tracer, name: str) -> Variable | None:
         """The value of a ``__slots__`` member, or None if it is unset."""
         if self.attrs is not None:
             found = self.attrs.get(name)
             if found is not None:
-                return None if found is DELETED else found  # type: ignore[no-any-return]
+                return None if found is DELETED else found
         if self.value is MISSING:
             return None
         assert self.source is not None
         try:
             value = object.__getattribute__(self.value, name)
         except AttributeError:
+            tracer.guard(
+                ExprHolds((self.source,), SlotIsUnset(name), f"no {self.source.name}.{name}")
+            )
             return None
         return LazyVariable(value, SlotMemberSource(self.source, name))
 
@@ -109,12 +108,35 @@ class ObjectVariable(Variable):
         """The names in the instance dict, in order (the caller guards the real dict's keys)."""
         real = self.real_dict()
         names = dict.fromkeys(real) if real else {}
-        for name, value in (self.attrs or {}).items():
-            if value is DELETED:
+        for name, value in self.dict_writes():
+            if value is DELETED or (self.reborn and name in self.reborn):
                 names.pop(name, None)
-            else:
+            if value is not DELETED:
                 names[name] = None
         return list(names)
+
+    def dict_writes(self) -> list[tuple[str, Any]]:
+        """What the captured code wrote to the instance dict, in order; slots left out."""
+        return [
+            (name, value)
+            for name, value in (self.attrs or {}).items()
+            if type(lookup_mro(self.cls, name)[0]) is not types.MemberDescriptorType
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotIsUnset:
+    """Says if a ``__slots__`` member has no value; equal instances make equal guards."""
+
+    name: str
+
+    def __call__(self, value: object) -> bool:
+        """Look past any ``__getattr__``."""
+        try:
+            object.__getattribute__(value, self.name)
+        except AttributeError:
+            return True
+        return False
 
 
 def _instance_dict(value: object) -> dict[str, Any] | None:
@@ -168,9 +190,13 @@ def type_attribute(
     if found is MISSING:
         tracer.guard(TypeAttrAbsent(type_source, name))
         return found, None
-    if holder is not None and is_static_type(holder) and _only_static(cls, holder, name):
-        return found, None
-    return found, TypeAttrSource(type_source, name)
+    assert holder is not None
+    source = TypeAttrSource(type_source, name)
+    if is_static_type(holder):
+        if _only_static(cls, holder, name):
+            return found, None
+        tracer.guard(IdIs(source, found))  # a class of the program precedes it and may shadow it
+    return found, source
 
 
 def _only_static(cls: type, holder: type, name: str) -> bool:
