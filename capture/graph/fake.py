@@ -29,7 +29,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capture.graph.recording import Recording
-from capture.graph.sample import place_in_autograd, quiet
+from capture.graph.sample import place_in_autograd, quiet, stop_spending
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta
 
 __all__ = ["make_fake", "reason_of", "running"]
@@ -141,8 +141,9 @@ def _without_frontend() -> Iterator[None]:
     finally:
         if sys.modules.get(_FRONTEND) is stand_in:
             del sys.modules[_FRONTEND]
-        if torch.__dict__.get("_dynamo") is stand_in:
-            del torch._dynamo
+        short = _FRONTEND.removeprefix("torch.")
+        if vars(torch).get(short) is stand_in:
+            del vars(torch)[short]
         for fn in stand_in.marked:  # torch keeps the answer with the function
             fn.__dict__.pop("__dynamo_disable", None)
 
@@ -159,15 +160,11 @@ _log = logging.getLogger("torch._subclasses.fake_tensor")
 _mode: _RecordingMode | None = None
 
 
-def is_loaded() -> bool:
-    """Tell whether fake tensors have been used before, so that they are cheap."""
-    return _mode is not None
-
-
 def _the_mode() -> _RecordingMode:
     global _mode
     if _mode is None:
         _mode = _RecordingMode()
+        stop_spending()
     return _mode
 
 

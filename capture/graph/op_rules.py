@@ -473,6 +473,15 @@ def runs_on_samples(target: Any) -> bool:
     return isinstance(target, str) or target is getattr or classify(target) is not None
 
 
+def lives_on(target: Any) -> bool:
+    """Tell whether a target may be kept for ever: a name, or a part of torch or Python."""
+    return (
+        isinstance(target, str | torch._ops.OpOverload | torch._ops.OpOverloadPacket)
+        or target is getattr
+        or classify(target) is not None
+    )
+
+
 def name_of(target: Any) -> str:
     """Return the plain name of a call target."""
     if isinstance(target, str):

@@ -35,6 +35,7 @@ from capture.graph.propagate import (
 from capture.graph.state import TorchState, applied, restored, snapshot
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta, meta_of
 from capture.graph.values import ScalarValue, StateToken, TensorValue, ViewKind
+from capture.graph.verify import verify
 
 __all__ = ["CompiledGraph", "OutputGraph"]
 
@@ -191,9 +192,18 @@ class OutputGraph:
                     if rule is not None and rule.kind is op_rules.RuleKind.STATE:
                         return self._state_call(target, args, kwargs, fx_args, found, frame_summary)
             outcome = propagate(kind, target, args, kwargs, tensors, found.scalars, self._state)
-            remember(key, outcome)
+            if op_rules.lives_on(target):
+                remember(key, outcome)
         if outcome.written:
             self._check_write(outcome, tensors)
+        if type(outcome.result) is InputResult:
+            # It gives back its argument (dropout in eval mode, ...): the program's step all the
+            # same, and what a backend may look for. The tensor goes on under the new node.
+            given = tensors[outcome.result.position]
+            given.node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
+            if outcome.written or outcome.changed:
+                self._write(outcome, tensors)
+            return given
         if not outcome.needs_node:
             return self._result(outcome.result, None, tensors)
         node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
@@ -440,8 +450,6 @@ class OutputGraph:
         gm = make_graph_module(self.graph, self.name)
         self._log(gm)
         if settings.verify:
-            from capture.graph.verify import verify
-
             verify(gm, kept, len(outputs))
         name = getattr(backend, "__name__", None) or type(backend).__name__
         try:

@@ -208,11 +208,10 @@ class _Call:
 
     def run_on_samples(self, state: TorchState) -> Outcome | None:
         """Run on real tensors; None if that is not affordable or not conclusive."""
-        limit = sample.LIMIT >> 4 if fake.is_loaded() else sample.LIMIT
         if (
             self.name in op_rules.READS_DATA_UNSEEN
             or not op_rules.runs_on_samples(self.target)
-            or not sample.affordable(self.name, self.metas, self.args, self.kwargs, limit)
+            or not sample.affordable(self.name, self.metas, self.args, self.kwargs)
         ):
             return None
         stand_ins = [sample.make_real(meta) for meta in self.metas]

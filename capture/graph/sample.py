@@ -26,10 +26,13 @@ __all__ = [
     "place_in_autograd",
     "quiet",
     "running",
+    "stop_spending",
 ]
 
 LIMIT = 1 << 22  # elements of all arguments, or of a result as far as it can be foreseen
-WORK_LIMIT = 1 << 28  # multiply-adds
+BUDGET = 1 << 31  # multiply-adds in large runs altogether
+
+_spent = 0
 
 
 class DependsOnData(Exception):
@@ -185,9 +188,11 @@ def affordable(
     metas: Sequence[TensorMeta],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    limit: int,
 ) -> bool:
     """Tell whether a call can be run on real tensors: all on the CPU, and not too much work."""
+    global _spent
+    # fake tensors cost much once, then little: large runs may cost no more than that once
+    limit = LIMIT if _spent < BUDGET else LIMIT >> 4
     for meta in metas:
         if meta.device.type != "cpu":
             return False
@@ -196,9 +201,17 @@ def affordable(
     sizes = [meta.numel for meta in metas]
     if sum(sizes) > limit:
         return False
-    return _elements(name, metas, sizes, args, kwargs) <= limit and _work(name, metas) <= (
-        limit << 6
-    )
+    elements, work = _elements(name, metas, sizes, args, kwargs), _work(name, metas)
+    if elements > limit or work > limit << 6:
+        return False
+    _spent += work + 8 * elements
+    return True
+
+
+def stop_spending() -> None:
+    """Let only small runs be affordable from now on: fake tensors have become cheap."""
+    global _spent
+    _spent = BUDGET
 
 
 def _on_cpu(arg: Any) -> bool:

@@ -107,7 +107,7 @@ RULES: list[tuple[RuleKind, list[Any]]] = [
         RuleKind.INLINE,
         [
             torch.nn.init.normal_,
-            torch.optim.SGD.step,
+            torch.distributions.Normal.log_prob,
             torch.nn.Linear.forward,
             torch.no_grad.__enter__,
             torch.nn.Module.__call__,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import operator
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -369,3 +371,49 @@ def test_large_tensors_are_not_allocated() -> None:
     row = graph.call("call_function", torch.zeros, (1 << 19,))
     column = graph.call("call_method", "unsqueeze", (row, 1))
     assert graph.call("call_function", torch.add, (row, column)).meta.numel == 1 << 38
+
+
+def test_functions_of_the_user_are_not_kept() -> None:
+    def mine(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
+    reference = weakref.ref(mine)
+    pair = Pair()
+    assert pair.call(mine, pair.input(leaf(2))).meta.has_grad_fn
+    del mine, pair
+    gc.collect()
+    assert reference() is None
+
+
+def test_custom_operators() -> None:
+    library: Any = torch.library.Library
+    lib = library("capture_test", "FRAGMENT")
+    lib.define("double(Tensor x) -> Tensor")
+    lib.define("fill(Tensor(a!) x) -> ()")
+    lib.impl("double", lambda x: x * 2, "CompositeExplicitAutograd")
+    lib.impl("fill", lambda x: x.fill_(0) and None, "CompositeExplicitAutograd")
+    torch.library.register_fake("capture_test::double", torch.empty_like, lib=lib)
+    torch.library.register_fake("capture_test::fill", lambda x: None, lib=lib)
+    pair = Pair()
+    x = pair.input(torch.ones(2))
+    pair.graph.call("call_function", torch.ops.capture_test.double, (x,))
+    assert not pair.graph.mutates_inputs
+    pair.graph.call("call_function", torch.ops.capture_test.fill.default, (x,))
+    assert pair.graph.mutates_inputs
+    assert pair.graph.may_raise
+    assert pair.graph.num_ops == 2
+    lib._destroy()
+
+
+def test_methods_as_functions() -> None:
+    pair = Pair()
+    x = pair.input(torch.ones(2, 3))
+    results = [
+        pair.call(torch.Tensor.add, x, 1),
+        pair.call(torch.Tensor.__add__, x, 1),
+        pair.call(torch.Tensor.split, x, 1)[0],
+        pair.call(torch.ops.aten.add.Tensor, x, x),
+        pair.call(torch.ops.aten.add, x, x),
+    ]
+    compiled = pair.graph.compile(results, lambda gm, inputs: gm)
+    assert len(compiled.fn(torch.ones(2, 3))) == 5
