@@ -81,9 +81,11 @@ class LazyVariable(Variable):
         self.real: Variable | None = None
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return type(self.value)
 
     def realize(self, tracer: Tracer) -> Variable:
+        """Return the variable proper, with the guards that its kind needs."""
         real = self.real
         if real is None:
             assert self.source is not None
@@ -97,6 +99,7 @@ class NullVariable(Variable):
     __slots__ = ()
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return _Missing
 
 

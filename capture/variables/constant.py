@@ -24,6 +24,7 @@ class ConstantVariable(Variable):
         self.value = value
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return type(self.value)
 
     def __repr__(self) -> str:
@@ -69,6 +70,7 @@ class ScalarVariable(Variable):
         return self.scalar.example
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return self.scalar.pytype
 
     def specialize(self, tracer: Tracer) -> ConstantVariable:

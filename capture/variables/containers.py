@@ -7,16 +7,13 @@ key of a dict depends on nothing, so it costs no guard.
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from capture.guards.kinds import DictHas, DictKeysAre, DictLacks, LenIs
 from capture.sources import DictItemSource, DictKeySource, ItemSource, Source
-from capture.variables.base import DELETED, MISSING, LazyVariable, Variable
+from capture.variables.base import DELETED, MISSING, LazyVariable, Tracer, Variable
 from capture.variables.constant import ConstantVariable
 from capture.variables.objects import ObjectVariable
-
-if TYPE_CHECKING:
-    from capture.variables.base import Tracer
 
 
 class SequenceVariable(ObjectVariable):
@@ -90,7 +87,12 @@ class ListVariable(SequenceVariable):
             self.tail.append(item)
             return
         items = self._items
-        if self.source is not None and not self.touched and self.maxlen is None and items is not None:
+        if (
+            self.source is not None
+            and not self.touched
+            and self.maxlen is None
+            and items is not None
+        ):
             tracer.effects.list_changed(self)
             self.tail.append(item)
             items.append(item)
@@ -173,7 +175,10 @@ class DictVariable(ObjectVariable):
         if all(is_constant_key(k) for k in keys):
             tracer.guard(DictKeysAre(source, tuple(keys)))
             real: dict[Any, Any] = {
-                k: (ConstantVariable(k), LazyVariable(dict.__getitem__(value, k), DictItemSource(source, k)))
+                k: (
+                    ConstantVariable(k),
+                    LazyVariable(dict.__getitem__(value, k), DictItemSource(source, k)),
+                )
                 for k in keys
             }
         else:
@@ -198,11 +203,13 @@ class DictVariable(ObjectVariable):
         hashed = key_of(tracer, key)
         return self.get_hashed(tracer, hashed, key)
 
-    def get_hashed(self, tracer: Tracer, hashed: Any, key: Variable | None = None) -> Variable | None:
+    def get_hashed(
+        self, tracer: Tracer, hashed: Any, key: Variable | None = None
+    ) -> Variable | None:
         """As ``get``, for a key that was hashed before."""
         entry = self.entries.get(hashed)
         if entry is not None:
-            return None if entry is DELETED else entry[1]  # type: ignore[no-any-return]
+            return None if entry is DELETED else entry[1]
         if self.loaded:
             return None
         if not is_constant_key(hashed):
@@ -212,8 +219,9 @@ class DictVariable(ObjectVariable):
         assert source is not None
         if dict.__contains__(self.value, hashed):
             tracer.guard(DictHas(source, hashed))
-            found = LazyVariable(dict.__getitem__(self.value, hashed), DictItemSource(source, hashed))
-            return found
+            return LazyVariable(
+                dict.__getitem__(self.value, hashed), DictItemSource(source, hashed)
+            )
         tracer.guard(DictLacks(source, hashed))
         return None
 
@@ -333,6 +341,7 @@ class DictViewVariable(Variable):
         self.kind = kind
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}[
             self.kind
         ]
@@ -348,6 +357,7 @@ class SliceVariable(Variable):
         self.parts = parts
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return slice
 
 
@@ -361,6 +371,7 @@ class RangeVariable(Variable):
         self.value = value
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return range
 
 

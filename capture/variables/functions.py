@@ -28,6 +28,7 @@ class CellVariable(Variable):
         self.loaded = cell is None
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return types.CellType
 
     def get(self, tracer: Tracer) -> Variable | None:
@@ -79,6 +80,7 @@ class FunctionVariable(ObjectVariable):
         self.annotations: Variable | None = None
 
     def describe(self) -> str:
+        """A short text for messages."""
         return self.qualname
 
 
@@ -94,11 +96,13 @@ class MethodVariable(Variable):
         self.instance = instance
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         if isinstance(self.fn, BuiltinVariable):
             return types.MethodWrapperType if self.fn.is_slot else types.BuiltinMethodType
         return types.MethodType
 
     def describe(self) -> str:
+        """A short text for messages."""
         return self.fn.describe()
 
 
@@ -118,9 +122,11 @@ class BuiltinVariable(Variable):
         return isinstance(self.value, types.WrapperDescriptorType)
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return type(self.value)
 
     def describe(self) -> str:
+        """A short text for messages."""
         value = self.value
         owner = getattr(value, "__objclass__", None)
         name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
@@ -178,6 +184,7 @@ class IteratorVariable(Variable):
         self.done = False
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return self.cls
 
     def next(self, tracer: Tracer) -> Variable | None:
@@ -208,4 +215,5 @@ class GeneratorVariable(Variable):
         self.running = False
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return types.GeneratorType

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from capture import break_reasons as reasons
-from capture.variables.attributes import load_attr, type_source_of
-from capture.variables.base import MISSING, ObservedException, Variable, unsupported
+from capture.variables.attributes import InstanceDictVariable, load_attr, type_source_of
+from capture.variables.base import MISSING, ObservedException, Tracer, Variable, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import (
     DictVariable,
@@ -22,11 +23,14 @@ from capture.variables.functions import GeneratorVariable, IteratorVariable
 from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
 from capture.variables.tensor import TensorVariable
 
-if TYPE_CHECKING:
-    from capture.variables.base import Tracer
-
-LIST_ITERATOR, TUPLE_ITERATOR = type(iter([])), type(iter(()))
-RANGE_ITERATOR = type(iter(range(0)))
+LIST_ITERATOR: type = type(iter([]))
+TUPLE_ITERATOR: type = type(iter(()))
+RANGE_ITERATOR: type = type(iter(range(0)))
+_DICT_ITERATORS: dict[str, type] = {
+    "keys": type(iter({})),
+    "values": type(iter({}.values())),
+    "items": type(iter({}.items())),
+}
 
 
 def get_iter(tracer: Tracer, obj: Variable) -> Variable:
@@ -57,17 +61,18 @@ def get_iter(tracer: Tracer, obj: Variable) -> Variable:
     if isinstance(obj, DictViewVariable):
         return _dict_iterator(tracer, obj.target, obj.kind)
     if isinstance(obj, SetVariable):
-        return IteratorVariable(type(iter(set())), "set", _next_of_items, (obj, set_order(tracer, obj)))
+        return IteratorVariable(
+            type(iter(set())), "set", _next_of_items, (obj, set_order(tracer, obj))
+        )
     if isinstance(obj, TensorVariable):
         if not obj.meta.shape:
             tracer.raise_error(TypeError, "iteration over a 0-d tensor")
         rows = tracer.graph_call("call_method", "unbind", [obj, ConstantVariable(0)], {})
         return get_iter(tracer, rows)
     if isinstance(obj, ClassVariable):
-        import enum
-
         if isinstance(obj.value, enum.EnumMeta):
-            members = [tracer.wrap_static(m, None) for m in obj.value]
+            real: Any = obj.value
+            members = [tracer.wrap_static(m, None) for m in real]
             return get_iter(tracer, ListVariable(members))
         fn = lookup_mro(type(obj.value), "__iter__")[0]
         if isinstance(fn, types.FunctionType):
@@ -112,7 +117,8 @@ def _next_of_sequence(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     if it.position >= len(items):
         return None
     it.position += 1
-    return items[it.position - 1]  # type: ignore[no-any-return]
+    item: Variable = items[it.position - 1]
+    return item
 
 
 def _next_of_range(tracer: Tracer, it: IteratorVariable) -> Variable | None:
@@ -128,7 +134,8 @@ def _next_of_items(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     if it.position >= len(items):
         return None
     it.position += 1
-    return items[it.position - 1]  # type: ignore[no-any-return]
+    item: Variable = items[it.position - 1]
+    return item
 
 
 def _next_of_indexed(tracer: Tracer, it: IteratorVariable) -> Variable | None:
@@ -140,20 +147,17 @@ def _next_of_indexed(tracer: Tracer, it: IteratorVariable) -> Variable | None:
             return None
         raise
     it.position += 1
-    return item  # type: ignore[no-any-return]
+    return item
 
 
 def _dict_iterator(tracer: Tracer, target: DictVariable, kind: str) -> IteratorVariable:
-    from capture.variables.attributes import InstanceDictVariable
-
     if not isinstance(target, InstanceDictVariable) and target.cls is not dict:
         fn = lookup_mro(target.cls, "__iter__")[0]
         if isinstance(fn, types.FunctionType):
             unsupported(reasons.UNKNOWN_OPERATION, f"iteration over {target.describe()}")
     entries = target.load(tracer)
-    cls = {"keys": type(iter({})), "values": type(iter({}.values())), "items": type(iter({}.items()))}
-    it = IteratorVariable(cls[kind], f"dict_{kind}", _next_of_dict, (target, list(entries)))
-    return it
+    cls = _DICT_ITERATORS[kind]
+    return IteratorVariable(cls, f"dict_{kind}", _next_of_dict, (target, list(entries)))
 
 
 def _next_of_dict(tracer: Tracer, it: IteratorVariable) -> Variable | None:
@@ -167,12 +171,14 @@ def _next_of_dict(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     if key not in entries:
         tracer.raise_error(RuntimeError, "dictionary keys changed during iteration")
     it.position += 1
-    entry = entries[key]
+    key_variable: Variable
+    value: Variable
+    key_variable, value = entries[key]
     if it.kind == "dict_keys":
-        return entry[0]  # type: ignore[no-any-return]
+        return key_variable
     if it.kind == "dict_values":
-        return entry[1]  # type: ignore[no-any-return]
-    return TupleVariable([entry[0], entry[1]])
+        return value
+    return TupleVariable([key_variable, value])
 
 
 def next_item(tracer: Tracer, it: Variable) -> Variable | None:

@@ -51,6 +51,7 @@ class ObjectVariable(Variable):
         self.reborn: set[str] | None = None  # deleted and set again: no longer where they were
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return self.cls
 
     def type_source(self) -> Source | None:
@@ -168,6 +169,7 @@ class ClassVariable(ObjectVariable):
     value: type
 
     def describe(self) -> str:
+        """A short text for messages."""
         return self.value.__qualname__
 
 
@@ -215,6 +217,7 @@ class SuperVariable(Variable):
         self.instance = instance
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return super
 
 

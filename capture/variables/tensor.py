@@ -28,4 +28,5 @@ class TensorVariable(Variable):
         return self.value.meta
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return self.value.meta.cls

@@ -323,6 +323,12 @@ def wrap_static(tracer: Tracer, value: Any, source: Source | None) -> Variable:
         variable = BuiltinVariable(value)
     elif kind is tuple:
         variable = TupleVariable([wrap_static(tracer, v, None) for v in value])
+    elif kind is types.MappingProxyType:
+        variable = DictVariable(kind, value)
+        variable.loaded = True
+        variable.entries = {
+            k: (wrap_static(tracer, k, None), wrap_static(tracer, v, None)) for k, v in value.items()
+        }
     elif isinstance(value, types.ModuleType):
         variable = StaticModuleVariable(value)
     else:

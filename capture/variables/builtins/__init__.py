@@ -10,6 +10,7 @@ from __future__ import annotations
 from capture.variables.builtins import (
     attributes,
     functions,
+    inspection,
     iterators,
     numbers,
     refused,
@@ -30,6 +31,7 @@ __all__ = [
     "fill_dict",
     "format_value",
     "functions",
+    "inspection",
     "has_rule",
     "iterators",
     "native_new",

@@ -92,7 +92,7 @@ def _dict_of(args: list[Variable]) -> DictVariable:
     return target
 
 
-@rule(dict.get)
+@rule(dict.get, types.MappingProxyType.get)
 def _dict_get(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     found = _dict_of(args).get(tracer, args[1])
     if found is not None:
@@ -163,17 +163,17 @@ def _dict_copy(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return result
 
 
-@rule(dict.keys, collections.OrderedDict.keys)
+@rule(dict.keys, collections.OrderedDict.keys, types.MappingProxyType.keys)
 def _keys(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return DictViewVariable(_dict_of(args), "keys")
 
 
-@rule(dict.values, collections.OrderedDict.values)
+@rule(dict.values, collections.OrderedDict.values, types.MappingProxyType.values)
 def _values(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return DictViewVariable(_dict_of(args), "values")
 
 
-@rule(dict.items, collections.OrderedDict.items)
+@rule(dict.items, collections.OrderedDict.items, types.MappingProxyType.items)
 def _items(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return DictViewVariable(_dict_of(args), "items")
 

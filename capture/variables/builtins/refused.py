@@ -38,6 +38,6 @@ def _warn(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     unsupported(reasons.UNKNOWN_CALLABLE, "warnings.warn")
 
 
-@python_rule_for(inspect.signature, inspect.getsource)
+@python_rule_for(inspect.getsource)
 def _signature(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    unsupported(reasons.UNKNOWN_CALLABLE, "inspect.signature")
+    unsupported(reasons.UNKNOWN_CALLABLE, "inspect.getsource")
