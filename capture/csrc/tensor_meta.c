@@ -10,8 +10,14 @@
 #include "tensor_meta.h"
 
 #include <dlfcn.h>
-#include <malloc.h>
 #include <string.h>
+
+#ifdef __APPLE__
+#include <malloc/malloc.h>
+#define malloc_usable_size malloc_size
+#else
+#include <malloc.h>
+#endif
 
 typedef int32_t (*Get32)(void *handle, int32_t *result);
 typedef int32_t (*Get64)(void *handle, int64_t *result);

@@ -295,6 +295,13 @@ def _changes() -> list[tuple[str, Any, Any]]:
         lambda: torch.set_autocast_enabled("cpu", not cpu_enabled),
         lambda: torch.set_autocast_enabled("cpu", cpu_enabled),
     )
+    # a key that matters to no operator run meanwhile, for none is
+    key = c.DispatchKey.FuncTorchVmapMode
+    is_included = c._dispatch_tls_is_dispatch_key_included(key)
+    included = (
+        lambda: c._dispatch_tls_set_dispatch_key_included(key, not is_included),
+        lambda: c._dispatch_tls_set_dispatch_key_included(key, is_included),
+    )
     dtype = (
         lambda: torch.set_autocast_dtype("cpu", other_dtype),
         lambda: torch.set_autocast_dtype("cpu", cpu_dtype),
@@ -327,11 +334,12 @@ def _changes() -> list[tuple[str, Any, Any]]:
         ("autocast", *cached),
         ("function_modes", *function),
         ("dispatch_modes", *dispatch),
-        ("keys_included", *dispatch),
+        ("keys_included", *included),
         ("torch_function", *subclass),
     ]
     if c._autograd._saved_tensors_hooks_is_enabled():
-        changes += [("saved_hooks", *hooks), ("saved_hooks", *disabled)]
+        if c._autograd._top_saved_tensors_default_hooks(True) is None:
+            changes += [("saved_hooks", *hooks), ("saved_hooks", *disabled)]
     return changes
 
 

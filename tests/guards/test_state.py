@@ -216,3 +216,24 @@ def test_reading_the_state_runs_no_mode() -> None:
         tree = guards.compile()
         assert tree.check(()) is not None
     assert len(state.function_modes) == 1
+
+
+@pytest.mark.parametrize("name", [name for name in STATES if name != "functorch"])
+def test_self_tests_pass_in_any_state(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    usual = readers()
+    monkeypatch.setattr(native_setup, "_found", None)
+    before = read_state()
+    with STATES[name]():
+        inside = read_state()
+        found = readers()
+        if name not in ("function mode", "dispatch mode", "device context", "default device"):
+            assert read_state() == inside
+    assert read_state() == before
+    assert found == usual
+
+
+def test_self_tests_wait_until_no_transform_is_active(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_setup, "_found", None)
+    with inside_grad_transform():
+        assert not readers().metadata
+    assert readers().metadata
