@@ -142,7 +142,7 @@ class FrameState(Protocol):
 
 @dataclass(slots=True)
 class FrameRequest:
-    """A frame to be run; ``override`` replaces what it returns (an instance, after ``__init__``)."""
+    """A frame to be run; ``override`` replaces what it returns (by the instance made)."""
 
     frame: FrameState
     override: Variable | None = None
@@ -153,7 +153,7 @@ class Tracer(Protocol):
 
     graph: OutputGraph
     mutations: int
-    """Counts what the captured code did: a break can go in front of an instruction that did nothing."""
+    """Counts what the captured code did; a break goes in front of what did nothing yet."""
     ordinal: int
     """The number of the current instruction in the order of execution."""
     identity: dict[int, Variable]
@@ -178,7 +178,7 @@ class Tracer(Protocol):
         """The variable of a value reached through a source, guarded."""
 
     def wrap_static(self, value: object, source: Source | None) -> Variable:
-        """The variable of a value that the program cannot change, or that has a source after all."""
+        """The variable of a value that cannot change, or that has a source after all."""
 
     def wrap_result(self, value: object) -> Variable:
         """The variable of what the graph or a folded call gave."""
@@ -259,9 +259,7 @@ class Tracer(Protocol):
     def zero_argument_super(self) -> Variable:
         """``super()`` in the current frame."""
 
-    def run_generator(
-        self, generator: GeneratorVariable, sent: Variable | None
-    ) -> Variable | None:
+    def run_generator(self, generator: GeneratorVariable, sent: Variable | None) -> Variable | None:
         """Run a generator to its next yield; None when it is finished."""
 
     def close_generator(self, generator: GeneratorVariable) -> Variable:
@@ -291,7 +289,7 @@ class Tracer(Protocol):
     def scalar_call(
         self, fn: Any, args: list[Variable], text: str, sources: tuple[Source, ...]
     ) -> Variable:
-        """Arithmetic on Python numbers in the graph; ``text`` is its expression over the sources."""
+        """Arithmetic on numbers in the graph; ``text`` is its expression over the sources."""
 
 
 def unsupported(reason: BreakReason, what: object = "") -> NoReturn:

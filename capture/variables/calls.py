@@ -7,11 +7,11 @@ interpreter pushes it, so that a graph break inside can go on in the callee.
 from __future__ import annotations
 
 import types
-from typing import Any
 
 import torch
 
 from capture import break_reasons as reasons
+from capture.sources import WrappedSource
 from capture.variables import builtins as builtin_rules
 from capture.variables import torch_calls
 from capture.variables.attributes import load_attr, type_source_of
@@ -39,8 +39,11 @@ _VARARGS, _VARKEYWORDS = 0x04, 0x08
 _MODULE_CALL = torch.nn.Module.__call__
 _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
 _GLOBAL_HOOKS = (
-    "_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks",
-)  # fmt: skip
+    "_global_backward_pre_hooks",
+    "_global_backward_hooks",
+    "_global_forward_hooks",
+    "_global_forward_pre_hooks",
+)
 
 
 def start_call(
@@ -191,40 +194,41 @@ def instantiate(
         if meta_call is not type.__call__:
             unsupported(reasons.UNKNOWN_CALLABLE, cls.__qualname__)
     if cls.__flags__ & (1 << 20):  # Py_TPFLAGS_IS_ABSTRACT
-        unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError about the abstract class {cls.__qualname__}")
+        what = f"A TypeError about the abstract class {cls.__qualname__}"
+        unsupported(reasons.UNCAUGHT_EXCEPTION, what)
     source = tracer.class_source(cls, None, cls_var)
     new, new_source = type_attribute(tracer, cls, source, "__new__")
     instance: Variable
     if isinstance(new, staticmethod):
-        from capture.sources import WrappedSource
-
         new_source = None if new_source is None else WrappedSource(new_source)
         new = new.__func__
     if isinstance(new, types.FunctionType):
-        instance = tracer.call(tracer.wrap_static(new, new_source), [cls_var, *args], kwargs).realize(tracer)
+        made = tracer.call(tracer.wrap_static(new, new_source), [cls_var, *args], kwargs)
+        instance = made.realize(tracer)
         if not issubclass(instance.python_type(), cls):
             return instance
     else:
-        made = builtin_rules.native_new(tracer, new, cls_var, args, kwargs)
-        if made is None:
+        native = builtin_rules.native_new(tracer, new, cls_var, args, kwargs)
+        if native is None:
             unsupported(reasons.UNKNOWN_CALLABLE, cls.__qualname__)
-        instance = made
-    init, init_source = type_attribute(
-        tracer, instance.python_type(), tracer.class_source(instance.python_type(), None, cls_var), "__init__"
-    )
+        instance = native
+    made_cls = instance.python_type()
+    made_source = tracer.class_source(made_cls, None, cls_var)
+    init, init_source = type_attribute(tracer, made_cls, made_source, "__init__")
     if isinstance(init, types.FunctionType):
-        request = start_call(tracer, tracer.wrap_static(init, init_source), [instance, *args], kwargs)
+        request = start_call(
+            tracer, tracer.wrap_static(init, init_source), [instance, *args], kwargs
+        )
         if isinstance(request, FrameRequest):
             request.override = instance
             return request
         return instance
     if init is object.__init__:
         if (args or kwargs) and not isinstance(new, types.FunctionType) and new is object.__new__:
-            unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError: {cls.__qualname__}() takes no arguments")
+            what = f"A TypeError: {cls.__qualname__}() takes no arguments"
+            unsupported(reasons.UNCAUGHT_EXCEPTION, what)
         return instance
-    if isinstance(instance, ExceptionVariable):
-        return instance
-    if isinstance(instance, TupleVariable):
+    if isinstance(instance, (ExceptionVariable, TupleVariable)):
         return instance
     if isinstance(instance, (ListVariable, DictVariable)) or builtin_rules.has_rule(init):
         builtin_rules.call_builtin(tracer, BuiltinVariable(init), [instance, *args], kwargs)

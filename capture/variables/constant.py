@@ -1,4 +1,4 @@
-"""Holds immutable Python values and numbers computed in the graph; must not know the interpreter."""
+"""Holds immutable values, and numbers computed in the graph; must not know the interpreter."""
 
 from __future__ import annotations
 

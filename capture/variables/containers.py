@@ -50,7 +50,10 @@ class SequenceVariable(ObjectVariable):
 
 
 class ListVariable(SequenceVariable):
-    """A list (or an instance of a subclass, or a deque); ``tail`` are appends to an unloaded one."""
+    """A list, or an instance of a subclass, or a deque.
+
+    ``tail`` is what was appended to a list that is not loaded.
+    """
 
     __slots__ = ("maxlen", "tail", "touched")
 

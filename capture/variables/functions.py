@@ -34,7 +34,8 @@ class CellVariable(Variable):
     def get(self, tracer: Tracer) -> Variable | None:
         """The contents, or None if the cell is empty."""
         if not self.loaded:
-            assert self.cell is not None and self.source is not None
+            assert self.cell is not None
+            assert self.source is not None
             self.loaded = True
             tracer.guard_cell(self)
             try:
@@ -54,7 +55,9 @@ class CellVariable(Variable):
 class FunctionVariable(ObjectVariable):
     """A Python function: one that existed before, or one made during capture."""
 
-    __slots__ = ("annotations", "closure", "code", "defaults", "globals", "kwdefaults", "name", "qualname")
+    __slots__ = (
+        "annotations", "closure", "code", "defaults", "globals", "kwdefaults", "name", "qualname",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -12,29 +12,31 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.graph.op_rules import RuleKind, classify, classify_attribute, classify_method
-from capture.sources import AttrSource
+from capture.guards.kinds import DictHas, DictLacks
+from capture.sources import DictItemSource, InstanceDictSource
+from capture.variables import operators
 from capture.variables.attributes import bind, object_getattr, register_getattr
-from capture.variables.base import MISSING, LazyVariable, Variable, unsupported
+from capture.variables.base import MISSING, LazyVariable, Tracer, Variable, unsupported
 from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, ScalarVariable, boolean
 from capture.variables.containers import TupleVariable
-from capture.variables.functions import BuiltinVariable, FunctionVariable, MethodVariable
+from capture.variables.functions import BuiltinVariable, MethodVariable
 from capture.variables.objects import ObjectVariable, lookup_mro
 from capture.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from capture.variables.base import Tracer
-
 _AUTOGRAD = frozenset({"backward", "grad"})
-_COMPILING = frozenset({"is_compiling", "is_dynamo_compiling"})
+_HASHABLE = (types.FunctionType, types.BuiltinFunctionType, type)
+_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.FunctionType)
 
 
 def call_rule(tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]) -> Any:
     """Call a torch function by its rule, or return None: it has none (or is to be inlined)."""
-    special = _SPECIAL.get(value) if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)) else None
-    if special is not None:
-        return special(tracer, args, kwargs)
+    if isinstance(value, _HASHABLE):
+        special = _SPECIAL.get(value)
+        if special is not None:
+            return special(tracer, args, kwargs)
     rule = classify(value)
     if rule is None:
         return None
@@ -45,7 +47,7 @@ def call_rule(tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str
         if isinstance(value, (types.BuiltinFunctionType,)) and value.__module__ == "_operator":
             if not any(_touches_tensor(tracer, a) for a in args):
                 return _operator_call(tracer, value, args, kwargs)
-        if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType, types.FunctionType)):
+        if isinstance(value, _METHODS):
             owner = getattr(value, "__objclass__", None)
             if owner is not None and issubclass(torch.Tensor, owner) and owner is not object:
                 if not isinstance(args[0], TensorVariable):
@@ -69,13 +71,13 @@ def _touches_tensor(tracer: Tracer, v: Variable) -> bool:
     return isinstance(v, TupleVariable) and any(_touches_tensor(tracer, i) for i in v.items(tracer))
 
 
-def _operator_call(tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]) -> Any:
+def _operator_call(
+    tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]
+) -> Any:
     """A function of ``operator`` on values that are no tensors: the object protocol decides."""
-    from capture.variables import operators
-
     name = value.__name__.rstrip("_")
     for table in (operators.BINARY, operators.INPLACE, operators.COMPARE):
-        for symbol, entry in table.items():  # type: ignore[attr-defined]
+        for symbol, entry in table.items():
             if entry[0] is value and len(args) == 2:
                 if table is operators.COMPARE:
                     return operators.compare(tracer, symbol, args[0], args[1])
@@ -100,12 +102,16 @@ def _operator_call(tracer: Tracer, value: Any, args: list[Variable], kwargs: dic
     return None
 
 
-def graph_node(tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+def graph_node(
+    tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable:
     """Put a call of a function into the graph."""
     return tracer.graph_call("call_function", value, args, kwargs)
 
 
-def graph_method(tracer: Tracer, name: str, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+def graph_method(
+    tracer: Tracer, name: str, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable:
     """Put a call of a tensor method into the graph."""
     rule = classify_method(name)
     if rule.kind is RuleKind.BREAK:
@@ -159,7 +165,9 @@ def _dim(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> i
     return number if type(number) is int else None
 
 
-def constant_method(tracer: Tracer, name: str, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+def constant_method(
+    tracer: Tracer, name: str, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable:
     """A tensor method whose result metadata decides."""
     tensor = args[0]
     assert isinstance(tensor, TensorVariable)
@@ -169,15 +177,15 @@ def constant_method(tracer: Tracer, name: str, args: list[Variable], kwargs: dic
         if values is None:
             unsupported(reasons.UNKNOWN_ATTRIBUTE, f"Tensor.{name}")
         if len(args) == 1 and not kwargs:
-            return TupleVariable([ConstantVariable(n) for n in values], torch.Size if name == "size" else tuple)
+            cls = torch.Size if name == "size" else tuple
+            return TupleVariable([ConstantVariable(n) for n in values], cls)
         dim = _dim(tracer, args, kwargs)
         if dim is None:
             unsupported(reasons.UNKNOWN_CALLABLE, f"Tensor.{name}")
         if not -len(values) <= dim < len(values):
             low, high = -max(len(values), 1), max(len(values), 1) - 1
-            tracer.raise_error(
-                IndexError, f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
-            )
+            text = f"expected to be in range of [{low}, {high}], but got {dim}"
+            tracer.raise_error(IndexError, f"Dimension out of range ({text})")
         return ConstantVariable(values[dim])
     if name in ("dim", "ndimension"):
         return ConstantVariable(len(meta.shape))
@@ -213,9 +221,13 @@ def constant_method(tracer: Tracer, name: str, args: list[Variable], kwargs: dic
     unsupported(reasons.UNKNOWN_CALLABLE, f"Tensor.{name}")
 
 
+# functions of torch that do what the tensor method of the same name does
 _METHODS_BY_NAME = frozenset(
-    "size stride dim ndimension numel nelement is_floating_point is_complex is_signed is_conj is_neg is_inference is_same_size".split()
-)
+    {
+        "size", "stride", "dim", "ndimension", "numel", "nelement", "is_floating_point",
+        "is_complex", "is_signed", "is_conj", "is_neg", "is_inference", "is_same_size",
+    }
+)  # fmt: skip
 
 
 # --- attributes of tensors --------------------------------------------------------------------------
@@ -261,9 +273,6 @@ def object_attr(tracer: Tracer, obj: TensorVariable, name: str) -> Variable:
     if obj.source is not None:
         real = tracer.real_value(obj)
         if real is not MISSING:
-            from capture.guards.kinds import DictHas, DictLacks
-            from capture.sources import DictItemSource, InstanceDictSource
-
             attrs = getattr(real, "__dict__", {})
             holder = InstanceDictSource(obj.source)
             if name in attrs:
@@ -346,13 +355,13 @@ _SPECIAL: dict[Any, Any] = {
     torch.compiler.is_compiling: _true,
     torch.compiler.is_dynamo_compiling: _true,
     torch.compiler.is_exporting: _false,
-    torch.jit.is_scripting: _false,
-    torch.jit.is_tracing: _false,
+    torch.jit.is_scripting: _false,  # type: ignore[attr-defined]
+    torch.jit.is_tracing: _false,  # type: ignore[attr-defined]
     torch._C._get_tracing_state: _none,
     torch._C._is_tracing: _false,
     torch._C._log_api_usage_once: _none,
-    torch._C._cuda_isCurrentStreamCapturing if hasattr(torch._C, "_cuda_isCurrentStreamCapturing") else None: _false,
-}  # fmt: skip
+    getattr(torch._C, "_cuda_isCurrentStreamCapturing", None): _false,  # not in builds for the CPU
+}
 
 
 def register_special(function: Any, handler: Any) -> None:
@@ -361,4 +370,3 @@ def register_special(function: Any, handler: Any) -> None:
 
 
 SPECIAL_HANDLERS = {"true": _true, "break": _graph_break, "first": _first}
-assert AttrSource and FunctionVariable

@@ -9,7 +9,7 @@ import collections
 import enum
 import functools
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -18,14 +18,13 @@ from capture.guards.torch_kinds import TensorFacts, TensorMatch
 from capture.sources import (
     AttrSource,
     BuiltinsSource,
-    CellContentsSource,
     ClosureCellSource,
+    DictItemSource,
     FunctionClosureSource,
     FunctionCodeSource,
     FunctionDefaultsSource,
     FunctionGlobalsSource,
     FunctionKwDefaultsSource,
-    DictItemSource,
     GlobalsSource,
     ItemSource,
     LocalSource,
@@ -36,7 +35,7 @@ from capture.sources import (
     TypeAttrSource,
     TypeSource,
 )
-from capture.variables.base import MISSING, LazyVariable, Variable
+from capture.variables.base import MISSING, LazyVariable, Tracer, Variable
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import (
     DictVariable,
@@ -57,10 +56,9 @@ from capture.variables.functions import (
 from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVariable, lookup_mro
 from capture.variables.tensor import TensorVariable
 
-if TYPE_CHECKING:
-    from capture.variables.base import Tracer
-
-_BY_EQUALITY = frozenset({type(None), bool, str, bytes, complex, type(Ellipsis), type(NotImplemented), torch.device})
+_BY_EQUALITY = frozenset(
+    {type(None), bool, str, bytes, complex, type(Ellipsis), type(NotImplemented), torch.device}
+)
 _BY_IDENTITY = frozenset({torch.dtype, torch.layout, torch.memory_format, types.CodeType})
 _DESCRIPTORS = frozenset(
     {
@@ -177,7 +175,8 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
         return RangeVariable(value, source)
     if kind is slice:
         parts: list[Variable] = [
-            LazyVariable(getattr(value, n), AttrSource(source, n)) for n in ("start", "stop", "step")
+            LazyVariable(getattr(value, n), AttrSource(source, n))
+            for n in ("start", "stop", "step")
         ]
         return SliceVariable(parts, source)
     if kind in (set, frozenset) and all(is_constant_key(k) for k in value):
@@ -189,7 +188,9 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
         fn = LazyVariable(value.func, PartialSource(source, "func"))
         args_source = PartialSource(source, "args")
         tracer.guard(LenIs(args_source, len(value.args)))
-        args: list[Variable] = [LazyVariable(a, ItemSource(args_source, i)) for i, a in enumerate(value.args)]
+        args: list[Variable] = [
+            LazyVariable(a, ItemSource(args_source, i)) for i, a in enumerate(value.args)
+        ]
         held = tracer.wrap(value.keywords, PartialSource(source, "keywords"))
         assert isinstance(held, DictVariable)
         keywords = {k: entry[1] for k, entry in held.load(tracer).items()}
@@ -254,7 +255,7 @@ def is_fixed_path(source: Source) -> bool:
 
 
 def wrap_function(tracer: Tracer, value: types.FunctionType, source: Source) -> FunctionVariable:
-    """A Python function: by identity where it is part of the program, by code where it is passed in."""
+    """A Python function: by identity if it is part of the program, by code if it is passed in."""
     if is_fixed_path(source):
         tracer.guard(IdIs(source, value))
         tracer.by_identity.add(source)
@@ -275,7 +276,8 @@ def wrap_function(tracer: Tracer, value: types.FunctionType, source: Source) -> 
         defaults = [LazyVariable(v, ItemSource(where, i)) for i, v in enumerate(held)]
     keyword_source = FunctionKwDefaultsSource(source)
     kwdefaults: dict[str, Variable] = {
-        k: LazyVariable(v, DictItemSource(keyword_source, k)) for k, v in (value.__kwdefaults__ or {}).items()
+        k: LazyVariable(v, DictItemSource(keyword_source, k))
+        for k, v in (value.__kwdefaults__ or {}).items()
     }
     return FunctionVariable(
         code, globals_, name=value.__name__, qualname=value.__qualname__, closure=closure,
@@ -292,7 +294,10 @@ class StaticDictVariable(DictVariable):
         super().__init__(dict)
         self.real = real
 
-    def get_hashed(self, tracer: Tracer, hashed: Any, key: Variable | None = None) -> Variable | None:
+    def get_hashed(
+        self, tracer: Tracer, hashed: Any, key: Variable | None = None
+    ) -> Variable | None:
+        """The global of that name, or None."""
         found = self.real.get(hashed, MISSING)
         return None if found is MISSING else tracer.wrap_static(found, None)
 
@@ -309,14 +314,17 @@ def wrap_static(tracer: Tracer, value: Any, source: Source | None) -> Variable:
         return known
     variable: Variable
     if kind is types.FunctionType:
+        keywords = value.__kwdefaults__ or {}
         variable = FunctionVariable(
-            value.__code__, StaticDictVariable(value.__globals__), name=value.__name__,
+            value.__code__,
+            StaticDictVariable(value.__globals__),
+            name=value.__name__,
             qualname=value.__qualname__,
             closure=[static_cell(tracer, c) for c in value.__closure__ or ()],
             defaults=[wrap_static(tracer, d, None) for d in value.__defaults__ or ()],
-            kwdefaults={k: wrap_static(tracer, d, None) for k, d in (value.__kwdefaults__ or {}).items()},
+            kwdefaults={k: wrap_static(tracer, d, None) for k, d in keywords.items()},
             value=value,
-        )  # fmt: skip
+        )
     elif isinstance(value, type):
         variable = ClassVariable(value, tracer.class_source(value, None, None))
     elif kind in _DESCRIPTORS:
@@ -327,7 +335,8 @@ def wrap_static(tracer: Tracer, value: Any, source: Source | None) -> Variable:
         variable = DictVariable(kind, value)
         variable.loaded = True
         variable.entries = {
-            k: (wrap_static(tracer, k, None), wrap_static(tracer, v, None)) for k, v in value.items()
+            k: (wrap_static(tracer, k, None), wrap_static(tracer, v, None))
+            for k, v in value.items()
         }
     elif isinstance(value, types.ModuleType):
         variable = StaticModuleVariable(value)
@@ -352,6 +361,3 @@ def static_cell(tracer: Tracer, cell: types.CellType) -> CellVariable:
     variable = CellVariable()
     variable.contents = wrap_static(tracer, cell.cell_contents, None)
     return variable
-
-
-assert CellContentsSource

@@ -30,7 +30,6 @@ from capture.variables.objects import (
     type_attribute,
 )
 
-
 # descriptors that a class gives as they are
 _THEMSELVES = frozenset(
     {

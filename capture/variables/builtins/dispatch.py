@@ -27,7 +27,7 @@ def call_builtin(
     args = [a.realize(tracer) for a in args]
     try:
         handler = RULES.get(value)
-    except TypeError:
+    except TypeError:  # unhashable
         handler = None
     if handler is not None:
         result = handler(tracer, args, kwargs)
@@ -51,7 +51,7 @@ def call_builtin(
 def call_slot(
     tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]
 ) -> Variable | None:
-    """Slot wrappers and methods of C types called as such (``list.__len__(x)``, ``object.__eq__``)."""
+    """Slot wrappers called as such (``list.__eq__(x, y)``), or None."""
     if type(value) is not types.WrapperDescriptorType or not args:
         return None
     name = value.__name__
@@ -97,8 +97,9 @@ def python_rule(
 
 _NATIVE_MODULES = frozenset(
     {
-        "random", "threading", "logging", "warnings", "subprocess", "socket", "inspect", "tempfile",
-        "tokenize", "linecache", "traceback", "unittest.mock", "pickle", "asyncio", "concurrent.futures",
+        "random", "threading", "logging", "warnings", "subprocess", "socket", "inspect",
+        "tempfile", "tokenize", "linecache", "traceback", "unittest.mock", "pickle", "asyncio",
+        "concurrent.futures",
         "capture.eval_frame", "capture.api",
     }
 )  # fmt: skip
@@ -120,7 +121,7 @@ def class_rule(
         value = tracer.as_python(args[0])
         if value is not MISSING:
             try:
-                member = cls(value)
+                member: Any = cls(value)
             except Exception as error:
                 tracer.raise_real(error)
             return tracer.wrap_static(member, None)

@@ -144,7 +144,8 @@ def _advance_reversed(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     if not 0 <= it.position < len(items):
         return None
     it.position -= 1
-    return items[it.position + 1]
+    item: Variable = items[it.position + 1]
+    return item
 
 
 def _generator_of(args: list[Variable]) -> GeneratorVariable:

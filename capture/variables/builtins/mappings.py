@@ -19,6 +19,7 @@ from capture.variables.objects import ObjectVariable, lookup_mro
 def fill_dict(
     tracer: Tracer, target: DictVariable, args: list[Variable], kwargs: dict[str, Variable]
 ) -> None:
+    """``dict.update`` with what ``dict`` and its kin accept."""
     if args:
         source = args[0].realize(tracer)
         if isinstance(source, DictVariable) and not isinstance(
@@ -35,10 +36,8 @@ def fill_dict(
             for pair in iterate(tracer, source):
                 parts = iterate(tracer, pair)
                 if len(parts) != 2:
-                    tracer.raise_error(
-                        ValueError,
-                        f"dictionary update sequence element has length {len(parts)}; 2 is required",
-                    )
+                    text = f"element has length {len(parts)}; 2 is required"
+                    tracer.raise_error(ValueError, f"dictionary update sequence {text}")
                 target.set(tracer, parts[0], parts[1])
     for name, value in kwargs.items():
         target.set(tracer, ConstantVariable(name), value)

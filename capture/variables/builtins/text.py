@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 
 from capture import break_reasons as reasons
 from capture.variables import operators
@@ -43,7 +44,7 @@ def _ascii(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 def to_text(tracer: Tracer, v: Variable, how: str) -> Variable:
     """``str``, ``repr`` or ``ascii`` of a value whose text is known now; else break."""
     v = v.realize(tracer)
-    fn = {"str": str, "repr": repr, "ascii": ascii}[how]
+    fn: Callable[[object], str] = {"str": str, "repr": repr, "ascii": ascii}[how]
     if isinstance(v, ExceptionVariable) and how == "str":
         raw = lookup_mro(v.cls, "__str__")[0]
         if raw is BaseException.__str__ and len(v.args) <= 1:
