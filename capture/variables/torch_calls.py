@@ -1,4 +1,4 @@
-"""Holds what becomes of torch functions, tensor methods and tensor attributes.
+"""Holds what becomes of calls of torch functions and tensor methods.
 
 ``graph.op_rules`` classifies a callable; this module carries the rule out on variables.
 """
@@ -6,32 +6,29 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from capture import break_reasons as reasons
-from capture.graph.op_rules import RuleKind, classify, classify_attribute, classify_method
-from capture.guards.kinds import DictHas, DictLacks
-from capture.sources import DictItemSource, InstanceDictSource
+from capture.graph.op_rules import RuleKind, classify, classify_method
 from capture.variables import operators
-from capture.variables.attributes import bind, object_getattr, register_getattr
-from capture.variables.base import MISSING, LazyVariable, Tracer, Variable, unsupported
+from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, ScalarVariable, boolean
 from capture.variables.containers import TupleVariable
-from capture.variables.functions import BuiltinVariable, MethodVariable
-from capture.variables.objects import ObjectVariable, lookup_mro
+from capture.variables.objects import ObjectVariable
 from capture.variables.tensor import TensorVariable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 _AUTOGRAD = frozenset({"backward", "grad"})
+_Special = Callable[[Tracer, list[Variable], dict[str, Variable]], Variable]
 _HASHABLE = (types.FunctionType, types.BuiltinFunctionType, type)
 _METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.FunctionType)
 
 
-def call_rule(tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]) -> Any:
+def call_rule(
+    tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable | None:
     """Call a torch function by its rule, or return None: it has none (or is to be inlined)."""
     if isinstance(value, _HASHABLE):
         special = _SPECIAL.get(value)
@@ -73,7 +70,7 @@ def _touches_tensor(tracer: Tracer, v: Variable) -> bool:
 
 def _operator_call(
     tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]
-) -> Any:
+) -> Variable | None:
     """A function of ``operator`` on values that are no tensors: the object protocol decides."""
     name = value.__name__.rstrip("_")
     for table in (operators.BINARY, operators.INPLACE, operators.COMPARE):
@@ -130,7 +127,7 @@ def graph_method(
 
 def constant_call(
     tracer: Tracer, value: Any, name: str, args: list[Variable], kwargs: dict[str, Variable]
-) -> Any:
+) -> Variable:
     """A function whose result metadata and state decide."""
     if args and isinstance(args[0], TensorVariable) and name in _METHODS_BY_NAME:
         return constant_method(tracer, name, args, kwargs)
@@ -230,92 +227,7 @@ _METHODS_BY_NAME = frozenset(
 )  # fmt: skip
 
 
-# --- attributes of tensors --------------------------------------------------------------------------
-
-
-def tensor_getattr(tracer: Tracer, obj: TensorVariable, name: str) -> Variable:
-    """``tensor.name``."""
-    meta = obj.meta
-    reader = _READERS.get(name)
-    if reader is not None:
-        found: Variable = reader(obj)
-        return found
-    if obj.attrs and name in obj.attrs:
-        return obj.attrs[name]
-    rule = classify_attribute(name)
-    if rule.kind is RuleKind.NODE:
-        return tracer.graph_call("call_function", getattr, [obj, ConstantVariable(name)], {})
-    if name == "grad" and obj.source is not None and not obj.value.meta.has_grad_fn:
-        return tracer.tensor_grad(obj)
-    cls = meta.cls
-    raw, holder = lookup_mro(cls, name)
-    if raw is MISSING:
-        return object_attr(tracer, obj, name)
-    kind = type(raw)
-    if kind is types.MethodDescriptorType or kind is types.WrapperDescriptorType:
-        return MethodVariable(BuiltinVariable(raw), obj)
-    if kind is types.FunctionType and holder is not None and holder.__module__.startswith("torch"):
-        return MethodVariable(BuiltinVariable(raw), obj)
-    if name == "__class__":
-        return tracer.class_variable(cls, obj.source)
-    if kind is property or kind is types.GetSetDescriptorType:
-        try:
-            if rule.kind is RuleKind.CONSTANT:
-                return tracer.wrap_result(getattr(torch.empty(0, dtype=meta.dtype), name))
-        except (AttributeError, RuntimeError):
-            pass
-        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"Tensor.{name}")
-    return bind(tracer, raw, None, obj, cls, name)
-
-
-def object_attr(tracer: Tracer, obj: TensorVariable, name: str) -> Variable:
-    """An attribute that the program itself put on a tensor, or an AttributeError."""
-    if obj.source is not None:
-        real = tracer.real_value(obj)
-        if real is not MISSING:
-            attrs = getattr(real, "__dict__", {})
-            holder = InstanceDictSource(obj.source)
-            if name in attrs:
-                tracer.guard(DictHas(holder, name))
-                return LazyVariable(attrs[name], DictItemSource(holder, name))
-            if attrs:
-                tracer.guard(DictLacks(holder, name))
-    return object_getattr(tracer, obj, name, obj.python_type(), None, hook=False)
-
-
-def tensor_has_attr(obj: TensorVariable, name: str) -> bool:
-    """``hasattr(tensor, name)``."""
-    return hasattr(obj.python_type(), name) or bool(obj.attrs and name in obj.attrs)
-
-
-def _device_flag(kind: str) -> Callable[[TensorVariable], Variable]:
-    return lambda obj: boolean(obj.meta.device.type == kind)
-
-
-_READERS: dict[str, Callable[[TensorVariable], Variable]] = {
-    "shape": lambda obj: TupleVariable([ConstantVariable(n) for n in obj.meta.shape], torch.Size),
-    "dtype": lambda obj: ConstantVariable(obj.meta.dtype),
-    "device": lambda obj: ConstantVariable(obj.meta.device),
-    "layout": lambda obj: ConstantVariable(obj.meta.layout),
-    "ndim": lambda obj: ConstantVariable(len(obj.meta.shape)),
-    "requires_grad": lambda obj: boolean(obj.meta.requires_grad),
-    "is_leaf": lambda obj: boolean(obj.meta.is_leaf),
-    "is_cuda": _device_flag("cuda"),
-    "is_cpu": _device_flag("cpu"),
-    "is_meta": _device_flag("meta"),
-    "is_mps": _device_flag("mps"),
-    "is_xpu": _device_flag("xpu"),
-    "itemsize": lambda obj: ConstantVariable(obj.meta.dtype.itemsize),
-    "is_sparse": lambda obj: FALSE,
-    "is_quantized": lambda obj: FALSE,
-    "is_nested": lambda obj: FALSE,
-    "is_mkldnn": lambda obj: FALSE,
-}
-
-register_getattr(TensorVariable, tensor_getattr)
-
-
-# --- special functions ----------------------------------------------------------------------------------
+# --- special functions ---------------------------------------------------------------------------
 
 
 def object_rule(
@@ -326,8 +238,7 @@ def object_rule(
     if value is MISSING:
         return None
     if isinstance(value, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):
-        found: Variable | None = call_rule(tracer, value, [a.realize(tracer) for a in args], kwargs)
-        return found
+        return call_rule(tracer, value, [a.realize(tracer) for a in args], kwargs)
     return None
 
 
@@ -351,7 +262,7 @@ def _graph_break(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variabl
     unsupported(reasons.USER_BREAK, "graph_break()")
 
 
-_SPECIAL: dict[Any, Any] = {
+_SPECIAL: dict[Any, _Special] = {
     torch.compiler.is_compiling: _true,
     torch.compiler.is_dynamo_compiling: _true,
     torch.compiler.is_exporting: _false,
@@ -364,7 +275,7 @@ _SPECIAL: dict[Any, Any] = {
 }
 
 
-def register_special(function: Any, handler: Any) -> None:
+def register_special(function: Any, handler: _Special) -> None:
     """Give a function a rule of its own (used for the package's public functions)."""
     _SPECIAL[function] = handler
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from capture import break_reasons as reasons
-from capture.variables import torch_calls
 from capture.variables.attributes import (
     delete_attr,
     has_instance_dict,
@@ -18,6 +17,7 @@ from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.constant import FALSE, NONE, TRUE, boolean
 from capture.variables.objects import ObjectVariable
 from capture.variables.tensor import TensorVariable
+from capture.variables.tensor_attributes import tensor_has_attr
 
 
 @rule(getattr)
@@ -41,7 +41,7 @@ def _hasattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if type(name) is not str:
         return None
     if isinstance(args[0], TensorVariable):
-        return boolean(torch_calls.tensor_has_attr(args[0], name))
+        return boolean(tensor_has_attr(args[0], name))
     try:
         load_attr(tracer, args[0], name)
     except ObservedException as signal:

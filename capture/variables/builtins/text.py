@@ -41,10 +41,13 @@ def _ascii(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return to_text(tracer, args[0], "ascii")
 
 
+_TEXT: dict[str, Callable[[object], str]] = {"str": str, "repr": repr, "ascii": ascii}
+
+
 def to_text(tracer: Tracer, v: Variable, how: str) -> Variable:
     """``str``, ``repr`` or ``ascii`` of a value whose text is known now; else break."""
     v = v.realize(tracer)
-    fn: Callable[[object], str] = {"str": str, "repr": repr, "ascii": ascii}[how]
+    fn = _TEXT[how]
     if isinstance(v, ExceptionVariable) and how == "str":
         raw = lookup_mro(v.cls, "__str__")[0]
         if raw is BaseException.__str__ and len(v.args) <= 1:

@@ -1,0 +1,33 @@
+"""Holds the rules of the inspect module; must not know the interpreter."""
+
+from __future__ import annotations
+
+import inspect
+import types
+
+from capture import break_reasons as reasons
+from capture.guards.kinds import IdIs
+from capture.sources import FunctionCodeSource, FunctionDefaultsSource, FunctionKwDefaultsSource
+from capture.variables.base import MISSING, Tracer, Variable, unsupported
+from capture.variables.builtins.registry import Args, Kwargs, python_rule_for
+from capture.variables.functions import FunctionVariable, MethodVariable
+
+
+@python_rule_for(inspect.signature)
+def _signature(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    """A signature is made of the function's own parts, all guarded, so it is a constant."""
+    target = args[0] if args else None
+    bound = isinstance(target, MethodVariable)
+    fn = target.fn.realize(tracer) if isinstance(target, MethodVariable) else target
+    if kwargs or len(args) != 1 or not isinstance(fn, FunctionVariable) or fn.value is MISSING:
+        unsupported(reasons.UNKNOWN_CALLABLE, "inspect.signature")
+    source = fn.source
+    for name in ("__wrapped__", "__signature__"):
+        if source is None or fn.dict_get(tracer, name) is not None:
+            unsupported(reasons.UNKNOWN_CALLABLE, "inspect.signature of a wrapper")
+    assert source is not None
+    tracer.guard(IdIs(FunctionCodeSource(source), fn.code))
+    tracer.guard(IdIs(FunctionDefaultsSource(source), fn.value.__defaults__))
+    tracer.guard(IdIs(FunctionKwDefaultsSource(source), fn.value.__kwdefaults__))
+    real = types.MethodType(fn.value, object()) if bound else fn.value
+    return tracer.wrap_static(inspect.signature(real), None)
