@@ -387,6 +387,8 @@ def _method(cg: Codegen, v: MethodVariable) -> str:
         getter = cg.const(type(fn.value).__get__, "bind")
         owner = cg.const(type, "type")
         instance = cg.ref(v.instance)
+        if isinstance(fn.value, types.ClassMethodDescriptorType):
+            return cg.temp(f"{getter}({cg.const(fn.value)}, None, {instance})")
         return cg.temp(f"{getter}({cg.const(fn.value)}, {instance}, {owner}({instance}))")
     return cg.temp(f"{cg.const(types.MethodType, 'method_type')}({cg.ref(fn)}, {cg.ref(v.instance)})")
 
