@@ -6,15 +6,10 @@ Writes to objects made during capture need no entry: the objects are rebuilt in 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from capture.variables.base import DELETED, MISSING, Variable
-from capture.variables.containers import DictVariable, ListVariable, SetVariable
-from capture.variables.functions import CellVariable
+from capture.variables.base import DELETED, MISSING, Tracer, Variable
 from capture.variables.objects import ObjectVariable
-
-if TYPE_CHECKING:
-    from capture.variables.base import Tracer
 
 __all__ = ["Effect", "SideEffects"]
 
@@ -118,6 +113,3 @@ class SideEffects:
         for effect in self.journal:
             seen.setdefault(id(effect.target), effect.target)
         return list(seen.values())
-
-
-assert CellVariable and DictVariable and ListVariable and SetVariable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from capture.errors import GraphBreak
 from capture import break_reasons as reasons
+from capture.errors import GraphBreak
 from capture.instructions.ops import Op
 
 if TYPE_CHECKING:

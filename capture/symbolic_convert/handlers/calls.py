@@ -9,8 +9,8 @@ from capture.instructions.ops import Op
 from capture.symbolic_convert.handlers.containers import pop_many
 from capture.symbolic_convert.registry import raw
 from capture.variables.base import NULL, Variable, stamp, unsupported
-from capture.variables.constant import NONE, ConstantVariable
-from capture.variables.containers import DictVariable, TupleVariable
+from capture.variables.constant import ConstantVariable
+from capture.variables.containers import DictVariable
 from capture.variables.functions import CellVariable, FunctionVariable
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def pop_callable(frame: Frame) -> tuple[Variable, list[Variable]]:
 
 @raw(Op.CALL)
 def call(tracer: Translator, frame: Frame, inst: Instruction) -> None:
-    count, names = inst.arg  # type: ignore[misc]
+    """Call with positional and keyword arguments."""
+    call_shape: Any = inst.arg
+    count, names = call_shape
     args = pop_many(frame, count)
     fn, receiver = pop_callable(frame)
     kwargs: dict[str, Variable] = {}
@@ -44,6 +46,7 @@ def call(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.CALL_FUNCTION_EX)
 def call_function_ex(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``fn(*args, **kwargs)``."""
     kwargs: dict[str, Variable] = {}
     if inst.arg:
         mapping = frame.stack.pop().realize(tracer)
@@ -79,6 +82,7 @@ def set_attribute(tracer: Translator, fn: FunctionVariable, kind: str, value: Va
 
 @raw(Op.MAKE_FUNCTION)
 def make_function(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Make a function of a code object and its parts."""
     kinds: Any = inst.arg
     code = frame.stack.pop()
     assert isinstance(code, ConstantVariable)
@@ -94,6 +98,7 @@ def make_function(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.SET_FUNCTION_ATTRIBUTE)
 def set_function_attribute(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Give a function just made one of its parts."""
     kind: Any = inst.arg
     value, fn = pop_many(frame, 2)
     assert isinstance(fn, FunctionVariable)
@@ -103,7 +108,5 @@ def set_function_attribute(tracer: Translator, frame: Frame, inst: Instruction) 
 
 @raw(Op.INTRINSIC_1)
 def intrinsic_1(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """An intrinsic function of one argument: left to Python."""
     unsupported(reasons.UNSUPPORTED_INSTRUCTION, inst.arg)
-
-
-assert NONE and TupleVariable

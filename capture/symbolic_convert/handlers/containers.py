@@ -9,6 +9,7 @@ from capture.instructions.ops import Op
 from capture.symbolic_convert.registry import handles, raw
 from capture.variables import attributes, builtins, iteration, operators
 from capture.variables.base import MISSING, ObservedException, Variable, stamp, unsupported
+from capture.variables.builtins.sets import update_set
 from capture.variables.constant import NONE, ConstantVariable, boolean
 from capture.variables.containers import (
     DictVariable,
@@ -36,18 +37,21 @@ def pop_many(frame: Frame, count: int) -> list[Variable]:
 
 @raw(Op.BUILD_TUPLE)
 def build_tuple(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``(a, b)``."""
     count: Any = inst.arg
     frame.stack.append(TupleVariable(pop_many(frame, count)))
 
 
 @raw(Op.BUILD_LIST)
 def build_list(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``[a, b]``."""
     count: Any = inst.arg
     frame.stack.append(stamp(tracer, ListVariable(pop_many(frame, count))))
 
 
 @raw(Op.BUILD_SET)
 def build_set(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``{a, b}``."""
     count: Any = inst.arg
     result = SetVariable({})
     for item in pop_many(frame, count):
@@ -57,6 +61,7 @@ def build_set(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.BUILD_MAP)
 def build_map(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``{k: v}``."""
     count: Any = inst.arg
     result = DictVariable()
     values = pop_many(frame, 2 * count)
@@ -67,6 +72,7 @@ def build_map(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.BUILD_CONST_KEY_MAP)
 def build_const_key_map(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``{k: v}`` with constant keys."""
     count: Any = inst.arg
     keys = tracer.iterate(frame.stack.pop())
     result = DictVariable()
@@ -77,6 +83,7 @@ def build_const_key_map(tracer: Translator, frame: Frame, inst: Instruction) -> 
 
 @raw(Op.BUILD_SLICE)
 def build_slice(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``start:stop:step``."""
     count: Any = inst.arg
     parts = pop_many(frame, count)
     if count == 2:
@@ -86,6 +93,7 @@ def build_slice(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.LIST_APPEND)
 def list_append(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """One item of a list comprehension."""
     place: Any = inst.arg
     value = frame.stack.pop()
     target = frame.stack[-place].realize(tracer)
@@ -95,16 +103,18 @@ def list_append(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.LIST_EXTEND)
 def list_extend(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``[*items]``."""
     place: Any = inst.arg
     value = frame.stack.pop()
     target = frame.stack[-place].realize(tracer)
     assert isinstance(target, ListVariable)
-    for item in tracer.iterate(value):
+    for item in iteration.items_of(tracer, value):
         target.append(tracer, item)
 
 
 @raw(Op.SET_ADD)
 def set_add(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """One item of a set comprehension."""
     place: Any = inst.arg
     value = frame.stack.pop()
     target = frame.stack[-place].realize(tracer)
@@ -114,16 +124,17 @@ def set_add(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.SET_UPDATE)
 def set_update(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``{*items}``."""
     place: Any = inst.arg
     value = frame.stack.pop()
     target = frame.stack[-place].realize(tracer)
     assert isinstance(target, SetVariable)
-    for item in tracer.iterate(value):
-        target.add(tracer, item)
+    update_set(tracer, target, value)
 
 
 @raw(Op.MAP_ADD)
 def map_add(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """One item of a dict comprehension."""
     place: Any = inst.arg
     key, value = pop_many(frame, 2)
     target = frame.stack[-place].realize(tracer)
@@ -133,6 +144,7 @@ def map_add(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.DICT_UPDATE, Op.DICT_MERGE)
 def dict_update(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``{**mapping}``, or ``**mapping`` in a call."""
     place: Any = inst.arg
     value = frame.stack.pop().realize(tracer)
     target = frame.stack[-place].realize(tracer)
@@ -147,16 +159,19 @@ def dict_update(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @handles(Op.LIST_TO_TUPLE, "list -- tuple")
 def list_to_tuple(tracer: Translator, inst: Instruction, value: Variable) -> Variable:
+    """The last step of ``(*items, )``."""
     return TupleVariable(tracer.iterate(value))
+
+
+_BOUNDED = (TupleVariable, ListVariable, TensorVariable, DictVariable, ConstantVariable)
 
 
 @raw(Op.UNPACK_SEQUENCE)
 def unpack_sequence(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``a, b = value``."""
     count: Any = inst.arg
     value = frame.stack.pop().realize(tracer)
-    if isinstance(value, (TupleVariable, ListVariable, TensorVariable, DictVariable)) or isinstance(
-        value, ConstantVariable
-    ):
+    if isinstance(value, _BOUNDED):
         items = tracer.iterate(value)
     else:
         items = _take(tracer, value, count)
@@ -183,7 +198,9 @@ def _take(tracer: Translator, value: Variable, count: int) -> list[Variable]:
 
 @raw(Op.UNPACK_EX)
 def unpack_ex(tracer: Translator, frame: Frame, inst: Instruction) -> None:
-    before, after = inst.arg  # type: ignore[misc]
+    """``a, *b = value``."""
+    shape: Any = inst.arg
+    before, after = shape
     items = tracer.iterate(frame.stack.pop())
     if len(items) < before + after:
         tracer.raise_error(
@@ -197,6 +214,7 @@ def unpack_ex(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.GET_LEN)
 def get_len(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """The length of a sequence pattern's subject."""
     frame.stack.append(operators.length(tracer, frame.stack[-1]))
 
 
@@ -205,18 +223,21 @@ _SEQUENCE, _MAPPING = 1 << 5, 1 << 6
 
 @raw(Op.MATCH_SEQUENCE)
 def match_sequence(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Is the subject a sequence?"""
     kind = frame.stack[-1].realize(tracer).python_type()
     frame.stack.append(boolean(kind.__flags__ & _SEQUENCE))
 
 
 @raw(Op.MATCH_MAPPING)
 def match_mapping(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Is the subject a mapping?"""
     kind = frame.stack[-1].realize(tracer).python_type()
     frame.stack.append(boolean(kind.__flags__ & _MAPPING))
 
 
 @raw(Op.MATCH_KEYS)
 def match_keys(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """The values under a mapping pattern's keys, or None."""
     subject, keys = (v.realize(tracer) for v in frame.stack[-2:])
     found: list[Variable] = []
     if not isinstance(subject, DictVariable):
@@ -230,16 +251,19 @@ def match_keys(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     frame.stack.append(TupleVariable(found))
 
 
-_SELF_MATCH = frozenset({bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple})
+_SELF_MATCH = frozenset(
+    {bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple}
+)
 
 
 @raw(Op.MATCH_CLASS)
 def match_class(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """The attributes that a class pattern asks for, or None."""
     count: Any = inst.arg
     subject, cls, names = (v.realize(tracer) for v in pop_many(frame, 3))
     if not isinstance(cls, ClassVariable):
         unsupported(reasons.UNKNOWN_OPERATION, "a class pattern with what is no class")
-    check = builtins.call_builtin(tracer, tracer.wrap_static(isinstance, None), [subject, cls], {})
+    check = tracer.call(tracer.wrap_static(isinstance, None), [subject, cls], {})
     if not operators.truth(tracer, check):
         frame.stack.append(NONE)
         return

@@ -26,13 +26,16 @@ def special_method(tracer: Translator, obj: Variable, name: str) -> Variable:
         if name in ("__enter__", "__exit__"):
             missed = "the context manager protocol"
             more = " (missed __exit__ method)" if name == "__exit__" else ""
-            tracer.raise_error(TypeError, f"{cls.__name__!r} object does not support {missed}{more}")
+            tracer.raise_error(
+                TypeError, f"{cls.__name__!r} object does not support {missed}{more}"
+            )
         unsupported(reasons.UNKNOWN_OPERATION, f"{cls.__name__}.{name}")
     return bind(tracer, raw_, where, obj, cls, name)
 
 
 @raw(Op.ENTER_CONTEXT)
 def enter_context(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """The start of ``with``: ``__exit__`` stays on the stack."""
     manager = frame.stack.pop().realize(tracer)
     enter = special_method(tracer, manager, "__enter__")
     leave = special_method(tracer, manager, "__exit__")
@@ -42,6 +45,7 @@ def enter_context(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.WITH_EXCEPT_START)
 def with_except_start(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Call ``__exit__`` with the exception that leaves the block."""
     leave = frame.stack[-4]
     exception = frame.stack[-1].realize(tracer)
     cls = tracer.class_variable(exception.python_type(), exception.source)

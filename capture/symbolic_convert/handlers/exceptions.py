@@ -9,7 +9,7 @@ from capture.instructions.ops import Op
 from capture.symbolic_convert.registry import raw
 from capture.variables import builtins
 from capture.variables.base import ObservedException, Variable, unsupported
-from capture.variables.constant import ConstantVariable, boolean
+from capture.variables.constant import boolean
 from capture.variables.objects import ClassVariable, ExceptionVariable, ObjectVariable
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class HandlerMarker(Variable):
         self.exception = exception
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return type(None)
 
 
@@ -38,6 +39,7 @@ def is_exception(v: Variable) -> bool:
 
 @raw(Op.RAISE_VARARGS)
 def raise_varargs(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``raise``, ``raise x`` or ``raise x from y``."""
     cause = frame.stack.pop().realize(tracer) if inst.arg == 2 else None
     if inst.arg == 0:
         for holder in reversed(tracer.frames):
@@ -67,11 +69,13 @@ def as_exception(tracer: Translator, v: Variable) -> Variable:
 
 @raw(Op.RERAISE)
 def reraise(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Raise again at the end of a handler."""
     raise ObservedException(frame.stack.pop().realize(tracer))
 
 
 @raw(Op.PUSH_EXC_INFO)
 def push_exc_info(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Enter a handler."""
     exception = frame.stack.pop().realize(tracer)
     frame.stack.append(HandlerMarker(exception))
     frame.stack.append(exception)
@@ -80,12 +84,14 @@ def push_exc_info(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.POP_EXCEPT)
 def pop_except(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Leave a handler."""
     frame.stack.pop()
     frame.handled = frame.handled[:-1]
 
 
 @raw(Op.CHECK_EXC_MATCH)
 def check_exc_match(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``except kind``: does it fit?"""
     wanted = builtins.class_list(tracer, frame.stack.pop())
     cls = frame.stack[-1].realize(tracer).python_type()
     for kind in wanted:
@@ -94,6 +100,3 @@ def check_exc_match(tracer: Translator, frame: Frame, inst: Instruction) -> None
                 TypeError, "catching classes that do not inherit from BaseException is not allowed"
             )
     frame.stack.append(boolean(any(kind in cls.__mro__ for kind in wanted)))
-
-
-assert ConstantVariable

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 @raw(Op.RETURN_GENERATOR)
 def return_generator(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """The start of a generator's body."""
     if frame.generator is None:
         unsupported(reasons.COROUTINE, frame.code.co_qualname)
     frame.stack.append(NONE)
@@ -30,6 +31,7 @@ def return_generator(tracer: Translator, frame: Frame, inst: Instruction) -> Non
 
 @raw(Op.YIELD_VALUE)
 def yield_value(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``yield``."""
     if frame.generator is None:
         unsupported(reasons.COROUTINE, frame.code.co_qualname)
     frame.yielded = frame.stack.pop()
@@ -38,6 +40,7 @@ def yield_value(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @handles(Op.GET_YIELD_FROM_ITER, "iterable -- iterator")
 def get_yield_from_iter(tracer: Translator, inst: Instruction, iterable: Variable) -> Variable:
+    """``yield from``: the iterator."""
     return iteration.get_iter(tracer, iterable)
 
 
@@ -58,7 +61,9 @@ def send(tracer: Translator, frame: Frame, inst: Instruction) -> None:
             item = tracer.call(load_attr(tracer, receiver, "send"), [value], {})
         except ObservedException as signal:
             exception = signal.exception
-            if not isinstance(exception, ExceptionVariable) or not issubclass(exception.cls, StopIteration):
+            if not isinstance(exception, ExceptionVariable) or not issubclass(
+                exception.cls, StopIteration
+            ):
                 raise
             item, result = None, exception.args[0] if exception.args else NONE
     if item is not None:

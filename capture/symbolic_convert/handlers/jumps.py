@@ -50,17 +50,20 @@ def jump_to(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.JUMP)
 def jump(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Jump, forwards or backwards."""
     jump_to(tracer, frame, inst)
 
 
 @raw(Op.POP_JUMP_IF_TRUE)
 def pop_jump_if_true(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Jump if the popped value is true."""
     if operators.truth(tracer, frame.stack.pop()):
         jump_to(tracer, frame, inst)
 
 
 @raw(Op.POP_JUMP_IF_FALSE)
 def pop_jump_if_false(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Jump if the popped value is false."""
     if not operators.truth(tracer, frame.stack.pop()):
         jump_to(tracer, frame, inst)
 
@@ -72,23 +75,27 @@ def _is_none(tracer: Translator, v: Variable) -> bool:
 
 @raw(Op.POP_JUMP_IF_NONE)
 def pop_jump_if_none(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Jump if the popped value is None."""
     if _is_none(tracer, frame.stack.pop()):
         jump_to(tracer, frame, inst)
 
 
 @raw(Op.POP_JUMP_IF_NOT_NONE)
 def pop_jump_if_not_none(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Jump if the popped value is not None."""
     if not _is_none(tracer, frame.stack.pop()):
         jump_to(tracer, frame, inst)
 
 
 @handles(Op.GET_ITER, "iterable -- iterator")
 def get_iter(tracer: Translator, inst: Instruction, iterable: Variable) -> Variable:
+    """``iter(x)`` in front of a loop."""
     return iteration.get_iter(tracer, iterable)
 
 
 @raw(Op.FOR_ITER)
 def for_iter(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """The next item of a loop, or its end."""
     if (id(frame.code), inst.index) in tracer.run_loops:
         raise GraphBreak(reasons.LOOP_NOT_UNROLLED, what=f"more than {config.unroll_limit}")
     iterator = frame.stack[-1].realize(tracer)
@@ -102,6 +109,7 @@ def for_iter(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.RETURN_VALUE)
 def return_value(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Return to the caller, or from the piece."""
     value = frame.stack.pop()
     tracer.frames.pop()
     if frame.generator is not None:

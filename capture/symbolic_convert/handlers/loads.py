@@ -11,7 +11,13 @@ from capture.guards.kinds import DictHas
 from capture.instructions.ops import Op
 from capture.sources import DictItemSource, ModulesSource
 from capture.symbolic_convert.registry import raw
-from capture.variables.base import MISSING, NULL, LazyVariable, ObservedException, Variable, unsupported
+from capture.variables.base import (
+    MISSING,
+    NULL,
+    ObservedException,
+    Variable,
+    unsupported,
+)
 from capture.variables.constant import ConstantVariable
 from capture.variables.containers import SetVariable, TupleVariable
 from capture.variables.functions import CellVariable
@@ -28,7 +34,7 @@ def constant(tracer: Translator, value: Any) -> Variable:
     if kind is tuple:
         return TupleVariable([constant(tracer, v) for v in value])
     if kind is frozenset:
-        return SetVariable({v: ConstantVariable(v) for v in value}, frozenset)
+        return SetVariable({v: ConstantVariable(v) for v in value}, frozenset, table=value)
     if isinstance(value, type):
         return tracer.wrap_static(value, None)
     return ConstantVariable(value)
@@ -36,11 +42,13 @@ def constant(tracer: Translator, value: Any) -> Variable:
 
 @raw(Op.LOAD_CONST)
 def load_const(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """A constant of the code."""
     frame.stack.append(constant(tracer, inst.arg))
 
 
 @raw(Op.LOAD_FAST)
 def load_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """A local variable."""
     name: Any = inst.arg
     value = frame.locals.get(name)
     if value is None:
@@ -53,12 +61,14 @@ def load_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.LOAD_FAST_AND_CLEAR)
 def load_fast_and_clear(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """A local variable that a comprehension is about to shadow."""
     name: Any = inst.arg
     frame.stack.append(frame.locals.pop(name, NULL))
 
 
 @raw(Op.STORE_FAST)
 def store_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Assign to a local variable."""
     value = frame.stack.pop()
     name: Any = inst.arg
     if value is NULL:
@@ -69,6 +79,7 @@ def store_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.DELETE_FAST)
 def delete_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``del`` of a local variable."""
     name: Any = inst.arg
     if frame.locals.pop(name, None) is None:
         tracer.raise_error(
@@ -79,6 +90,7 @@ def delete_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.MAKE_CELL)
 def make_cell(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Put a local variable into a cell."""
     name: Any = inst.arg
     cell = CellVariable()
     cell.contents = frame.locals.pop(name, None)
@@ -87,18 +99,21 @@ def make_cell(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.LOAD_CLOSURE)
 def load_closure(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """A cell, for a closure."""
     name: Any = inst.arg
     frame.stack.append(frame.cells[name])
 
 
 @raw(Op.LOAD_CELL_AND_CLEAR)
 def load_cell_and_clear(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """A cell that a comprehension is about to shadow."""
     name: Any = inst.arg
     frame.stack.append(frame.cells.pop(name, NULL))
 
 
 @raw(Op.STORE_CELL)
 def store_cell(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Put a shadowed cell back."""
     name: Any = inst.arg
     value = frame.stack.pop()
     if value is NULL:
@@ -110,6 +125,7 @@ def store_cell(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.LOAD_DEREF)
 def load_deref(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """The contents of a cell."""
     name: Any = inst.arg
     value = frame.cells[name].get(tracer)
     if value is None:
@@ -127,30 +143,35 @@ def load_deref(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.STORE_DEREF)
 def store_deref(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Assign to the contents of a cell."""
     name: Any = inst.arg
     frame.cells[name].set(tracer, frame.stack.pop())
 
 
 @raw(Op.DELETE_DEREF)
 def delete_deref(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``del`` of the contents of a cell."""
     name: Any = inst.arg
     frame.cells[name].set(tracer, None)
 
 
 @raw(Op.LOAD_GLOBAL)
 def load_global(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """A global or built-in name."""
     name: Any = inst.arg
     frame.stack.append(tracer.load_global(frame, name))
 
 
 @raw(Op.STORE_GLOBAL)
 def store_global(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Assign to a global name."""
     name: Any = inst.arg
     frame.globals.set(tracer, ConstantVariable(name), frame.stack.pop())
 
 
 @raw(Op.DELETE_GLOBAL)
 def delete_global(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``del`` of a global name."""
     name: Any = inst.arg
     if not frame.globals.delete(tracer, ConstantVariable(name)):
         tracer.raise_error(NameError, f"name {name!r} is not defined")
@@ -158,6 +179,7 @@ def delete_global(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.LOAD_BUILD_CLASS)
 def load_build_class(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """The function that runs a class statement."""
     import builtins
 
     frame.stack.append(tracer.wrap_static(builtins.__build_class__, None))
@@ -165,22 +187,26 @@ def load_build_class(tracer: Translator, frame: Frame, inst: Instruction) -> Non
 
 @raw(Op.PUSH_NULL)
 def push_null(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """The NULL beside a callable."""
     frame.stack.append(NULL)
 
 
 @raw(Op.POP_TOP)
 def pop_top(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Drop a value."""
     frame.stack.pop()
 
 
 @raw(Op.COPY)
 def copy(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Push a value from deeper in the stack again."""
     place: Any = inst.arg
     frame.stack.append(frame.stack[-place])
 
 
 @raw(Op.SWAP)
 def swap(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Exchange the top with a value deeper in the stack."""
     place: Any = inst.arg
     stack = frame.stack
     stack[-1], stack[-place] = stack[-place], stack[-1]
@@ -224,6 +250,7 @@ def imported_module(tracer: Translator, name: str) -> Variable:
 
 @raw(Op.IMPORT_FROM)
 def import_from(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``from ... import name``."""
     name: Any = inst.arg
     module = frame.stack[-1].realize(tracer)
     try:
@@ -231,6 +258,3 @@ def import_from(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     except ObservedException:
         unsupported(reasons.IMPORT, name)
     frame.stack.append(found)
-
-
-assert LazyVariable and MISSING

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 @handles(Op.LOAD_ATTR, "obj -- attr")
 def load_attr(tracer: Translator, inst: Instruction, obj: Variable) -> Variable:
+    """``obj.name``."""
     name: Any = inst.arg
     return attributes.load_attr(tracer, obj, name)
 
@@ -35,6 +36,7 @@ def push_callable(frame: Frame, fn: Variable) -> None:
 
 @raw(Op.LOAD_METHOD)
 def load_method(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``obj.name`` about to be called."""
     name: Any = inst.arg
     obj = frame.stack.pop().realize(tracer)
     push_callable(frame, attributes.load_attr(tracer, obj, name))
@@ -42,7 +44,9 @@ def load_method(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.SUPER_ATTR)
 def super_attr(tracer: Translator, frame: Frame, inst: Instruction) -> None:
-    name, is_method, _ = inst.arg  # type: ignore[misc]
+    """``super().name``."""
+    parts: Any = inst.arg
+    name, is_method, _ = parts
     fn, cls, instance = (v.realize(tracer) for v in frame.stack[-3:])
     del frame.stack[-3:]
     if getattr(fn, "value", None) is super:
@@ -57,6 +61,7 @@ def super_attr(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @raw(Op.STORE_ATTR)
 def store_attr(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``obj.name = value``."""
     name: Any = inst.arg
     value, obj = frame.stack[-2:]
     del frame.stack[-2:]
@@ -65,12 +70,14 @@ def store_attr(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @handles(Op.DELETE_ATTR, "obj --")
 def delete_attr(tracer: Translator, inst: Instruction, obj: Variable) -> None:
+    """``del obj.name``."""
     name: Any = inst.arg
     attributes.delete_attr(tracer, obj, name)
 
 
 @raw(Op.STORE_SUBSCR)
 def store_subscr(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``obj[key] = value``."""
     value, obj, key = frame.stack[-3:]
     del frame.stack[-3:]
     operators.setitem(tracer, obj, key, value)
@@ -78,4 +85,5 @@ def store_subscr(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 @handles(Op.DELETE_SUBSCR, "obj key --")
 def delete_subscr(tracer: Translator, inst: Instruction, obj: Variable, key: Variable) -> None:
+    """``del obj[key]``."""
     operators.delitem(tracer, obj, key)
