@@ -199,6 +199,9 @@ def tracing() -> bool:
 def skip_code(code: CodeType, /) -> None:
     """Never capture frames of this code; their callees still are."""
 
+def disable_code(code: CodeType, /) -> None:
+    """Run frames of this code, and all that they call, with no region current."""
+
 def skip_files(prefixes: tuple[str, ...], exceptions: tuple[str, ...], /) -> None:
     """Never capture frames whose file starts with a prefix; the longest of either kind wins."""
 

@@ -82,7 +82,6 @@ class Options:
     backend: Callable[..., Any]
     fullgraph: bool = False
     dynamic: bool | None = None
-    markers: dict[int, str] = field(default_factory=dict)
     on_piece: list[Callable[[Any], None]] = field(default_factory=list)
 
 
@@ -198,7 +197,7 @@ class _Piece:
         self.break_at = break_at
         self.name = f"{self.code.co_name}_{converter.pieces}"
         self.tracer = Translator(
-            self.name, func, history.dynamic, break_at, self.options.markers, self.family.run_loops
+            self.name, func, history.dynamic, break_at, self.family.run_loops
         )
 
     # --- the start ------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from capture._native import CompiledFunction, Disabled, Region, skip_code, skip_
 from capture.backends.registry import backend_name, lookup_backend
 from capture.convert_frame import Converter, Options
 from capture.errors import UserError
+from capture.variables.marks import CONSTANT, DISABLE, GRAPH, mark
 from capture.variables.torch_calls import SPECIAL_HANDLERS, register_special
 
 __all__ = [
@@ -29,8 +30,6 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_BACKEND = "eager"
-_MARKERS: dict[int, str] = {}
-_marked: list[Any] = []
 _configured = False
 
 
@@ -159,7 +158,7 @@ def compile(
         compiler = functools.partial(compiler, options=options)
     _configure_hook()
     converter = Converter(
-        Options(backend=compiler, fullgraph=fullgraph, dynamic=dynamic, markers=_MARKERS)
+        Options(backend=compiler, fullgraph=fullgraph, dynamic=dynamic)
     )
     region = Region(converter.convert, converter.make_resume, name=backend_name(backend))
     _regions.append(region)
@@ -205,12 +204,6 @@ def reset() -> None:
     counters.reset()
 
 
-def _mark(fn: Any, marker: str) -> None:
-    target = getattr(fn, "__func__", fn)
-    _MARKERS[id(target)] = marker
-    _marked.append(target)
-
-
 def disable(fn: F | None = None, *, recursive: bool = True) -> Any:
     """Never capture a function (as a decorator, or around a callable); it runs as plain Python.
 
@@ -226,7 +219,7 @@ def disable(fn: F | None = None, *, recursive: bool = True) -> Any:
         code = getattr(fn, "__code__", None)
         if code is not None:
             skip_code(code)
-        _mark(fn, "disable")
+        mark(fn, DISABLE)
         return fn
     if isinstance(fn, torch.nn.Module):
         fn.forward = Disabled(fn.forward)
@@ -251,13 +244,13 @@ def allow_in_graph(fn: Any) -> Any:
         return [allow_in_graph(f) for f in fn]
     if not callable(fn):
         raise UserError(f"capture.allow_in_graph takes a callable, not {type(fn).__name__}")
-    _mark(fn, "graph")
+    mark(fn, GRAPH)
     return fn
 
 
 def assume_constant_result(fn: F) -> F:
     """Take a function's result at capture time for the result of every later call."""
-    _mark(fn, "constant")
+    mark(fn, CONSTANT)
     return fn
 
 

@@ -47,7 +47,7 @@ VERSION_FILES = ("instructions/versions/",)
 
 # The only files that may import torch's own frontend or reach into it: they make code written for
 # it work here. (A string that names a module, to classify a function, imports nothing.)
-DYNAMO_FILES: tuple[str, ...] = ()
+DYNAMO_FILES: tuple[str, ...] = ("variables/marks.py",)
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -650,6 +650,16 @@ module_skip_code(PyObject *Py_UNUSED(module), PyObject *code)
 }
 
 static PyObject *
+module_disable_code(PyObject *Py_UNUSED(module), PyObject *code)
+{
+    if (code_skip(code) < 0) {
+        return NULL;
+    }
+    code_extra_get((PyCodeObject *)code)->disabled = 1;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 module_skip_files(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *prefixes, *exceptions;
@@ -676,6 +686,8 @@ module_reset_code(PyObject *Py_UNUSED(module), PyObject *code)
 static PyMethodDef cache_functions[] = {
     {"skip_code", module_skip_code, METH_O,
      PyDoc_STR("Never capture frames of this code; their callees still are.")},
+    {"disable_code", module_disable_code, METH_O,
+     PyDoc_STR("Run frames of this code, and all that they call, with no region current.")},
     {"skip_files", module_skip_files, METH_VARARGS,
      PyDoc_STR("Never capture frames whose file starts with a prefix and with no excepted one.")},
     {"reset_code", module_reset_code, METH_O,

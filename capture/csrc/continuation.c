@@ -178,7 +178,12 @@ continue_call(PyObject *self, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_TypeError, "a Continue takes no arguments");
         return NULL;
     }
-    return drive(&capture_thread, Py_NewRef(self), NULL);
+    /* The frame that goes on here counts itself; the way here is not the program's. */
+    PyThreadState *tstate = PyThreadState_Get();
+    recursion_call_give(tstate, 1);
+    PyObject *result = drive(&capture_thread, Py_NewRef(self), NULL);
+    recursion_call_give(tstate, -1);
+    return result;
 }
 
 static PyObject *

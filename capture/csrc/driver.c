@@ -11,6 +11,11 @@ static CaptureThread *converting_thread;
 
 /* ---- running one piece -------------------------------------------------------------------------- */
 
+/* A replaced frame is not on the stack; the graph and the epilogue may have more frames than it. */
+#define FRAMES_TO_RUN 16
+/* What the compiler may need on top of where the program is. */
+#define FRAMES_TO_COMPILE 4000
+
 #define SMALL_CAPTURES 24
 #define SMALL_ARGUMENTS 16
 
@@ -116,6 +121,8 @@ entry_run(CaptureThread *thread, Region *region, Entry *entry, PyObject **captur
     if (!entry->restartable) {
         references_drop(owned, n_owned);
     }
+    PyThreadState *tstate = PyThreadState_Get();
+    recursion_lend(tstate, FRAMES_TO_RUN);
     if (graph != NULL) {
         Py_INCREF(graph);
         outputs = call_graph(entry, graph, captures);
@@ -129,9 +136,11 @@ entry_run(CaptureThread *thread, Region *region, Entry *entry, PyObject **captur
             /* Nothing has happened yet that the program could see: eager says what is wrong. */
             PyErr_Clear();
             counters.restarts++;
+            recursion_lend(tstate, -FRAMES_TO_RUN);
             return PIECE_RESTART;
         }
         Py_XDECREF(outputs);
+        recursion_lend(tstate, -FRAMES_TO_RUN);
         return PIECE_RAISED;
     }
     if (epilogue == NULL) {
@@ -140,10 +149,12 @@ entry_run(CaptureThread *thread, Region *region, Entry *entry, PyObject **captur
                                            : PySequence_Fast_ITEMS(outputs)[~reference]);
         references_drop(captures, entry->n_captures);
         Py_XDECREF(outputs);
+        recursion_lend(tstate, -FRAMES_TO_RUN);
         return PIECE_DONE;
     }
     *result = call_epilogue(entry, epilogue, captures, outputs);
     Py_DECREF(epilogue);
+    recursion_lend(tstate, -FRAMES_TO_RUN);
     return *result != NULL ? PIECE_DONE : PIECE_RAISED;
 }
 
@@ -235,6 +246,9 @@ piece_convert(CaptureThread *thread, Site *site, PyObject *const *values, Py_ssi
         counters.busy++;
         return 0;
     }
+    if (stack_is_short(thread)) {
+        return 0;
+    }
     PyObject *list = PyList_New(n);
     if (list == NULL) {
         return -1;
@@ -248,7 +262,10 @@ piece_convert(CaptureThread *thread, Site *site, PyObject *const *values, Py_ssi
     converting_thread = thread;
     thread->tracing++;
     PyObject *arguments[3] = {(PyObject *)site, list, func};
+    PyThreadState *tstate = PyThreadState_Get();
+    recursion_lend(tstate, FRAMES_TO_COMPILE);
     PyObject *entry = PyObject_Vectorcall(convert, arguments, 3, NULL);
+    recursion_lend(tstate, -FRAMES_TO_COMPILE);
     thread->tracing--;
     converting_thread = NULL;
     Py_DECREF(site);

@@ -18,6 +18,7 @@ static int evaluation_cost;
 /* ---- the real C stack -------------------------------------------------------------------------- */
 
 #define STACK_RESERVE ((uintptr_t)256 * 1024)
+#define STACK_TO_COMPILE ((uintptr_t)1024 * 1024)
 
 /* The address below which this thread's C stack counts as used up; *lowest is its end. Never 0. */
 static uintptr_t
@@ -63,6 +64,16 @@ stack_is_low(CaptureThread *thread)
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     /* 0 - 1 is above every address: the first check of a thread looks its stack up. */
     return UNLIKELY(here < thread->stack_low - 1) && stack_is_low_slow(thread, here);
+}
+
+bool
+stack_is_short(CaptureThread *thread)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    uintptr_t lowest;
+    uintptr_t low = stack_limit(&lowest);
+    thread->stack_low = low;
+    return here < low + STACK_TO_COMPILE && here >= lowest;
 }
 
 /* ---- evaluating a frame as if we were not there ------------------------------------------------------ */
@@ -143,6 +154,13 @@ capture_frame(CaptureThread *thread, PyThreadState *tstate, Frame *frame)
             PyErr_Clear();
             return evaluate(thread, tstate, frame, 0);
         }
+    }
+    if (UNLIKELY(extra->disabled)) {
+        Region *region = thread->region;
+        thread->region = NULL;
+        PyObject *result = evaluate(thread, tstate, frame, 0);
+        thread->region = region;
+        return result;
     }
     PyObject *func = (PyObject *)frame_function(frame);
     if (!extra->eligible || code_extra_skips(extra) || frame_is_traced(tstate, code) ||

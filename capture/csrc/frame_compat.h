@@ -120,6 +120,30 @@ recursion_c_give(PyThreadState *tstate, int units)
 #endif
 }
 
+/* Give back what CPython's own call of a native callable took, where that counts as recursion. */
+static inline void
+recursion_call_give(PyThreadState *tstate, int units)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    tstate->c_recursion_remaining += units;
+#else
+    tstate->recursion_remaining += units;
+#endif
+}
+
+/* Lend room for that many Python frames that the program itself would not have had on the stack;
+ * a negative number takes it back. */
+static inline void
+recursion_lend(PyThreadState *tstate, int frames)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    tstate->py_recursion_remaining += frames;
+    tstate->c_recursion_remaining += frames;
+#else
+    tstate->recursion_remaining += frames;
+#endif
+}
+
 /* True when entering one more Python frame raises RecursionError. */
 static inline bool
 recursion_exhausted(const PyThreadState *tstate)

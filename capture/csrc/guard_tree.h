@@ -130,9 +130,21 @@ typedef struct {
  * new references, also when the result is false. May leave an exception set. */
 bool guard_tree_run(GuardTree *tree, PyObject *const *values, Py_ssize_t n, PyObject *func,
                     PyObject **captures);
+int guard_check_init(void);
+
+/* guard_constant.c */
 /* Whether the value is a constant that CHECK_EQUAL can compare. */
 bool guard_is_constant(PyObject *value);
-int guard_check_init(void);
+/* Whether it is one without parts. */
+bool guard_is_atom(PyObject *value);
+/* Whether `a`, any object, is interchangeable with the constant `b`. Runs no user code. */
+bool guard_constants_equal(PyObject *a, PyObject *b);
+
+/* guard_build.c */
+/* Fill an empty tree. `callback` is what weak references call when their object dies. -1 with an
+ * exception, and then the tree is fit for nothing but being freed. Borrows everything. */
+int guard_tree_build(GuardTree *tree, PyObject *callback, PyObject *spec, PyObject *post_checks);
+void guard_node_free(Node *node);
 
 /* guard_tree.c */
 int guard_tree_register(PyObject *module);

@@ -130,6 +130,7 @@ struct CodeExtra {
     unsigned files_epoch; /* the epoch of skip_files() at which `skipped_file` was decided */
     char eligible;      /* by its flags */
     char skip;          /* skip_code() */
+    char disabled;      /* disable_code() */
     char skipped_file;
 };
 
@@ -174,6 +175,9 @@ extern _Thread_local CaptureThread capture_thread;
 /* Make `region` (stolen, may be NULL) current; returns the previous one (new reference or NULL).
  * Puts the hook in place or takes it out as needed. */
 Region *thread_swap_region(CaptureThread *thread, Region *region);
+
+/* True when the thread's C stack has too little room left to compile on. */
+bool stack_is_short(CaptureThread *thread);
 
 /* Switch capture off for a moment without touching the hook: cheap, for guards and graphs. The
  * region is handed over and must be handed back. */

@@ -125,7 +125,7 @@ def _test_tensors(found: NativeReaders) -> None:
         tensors.append(torch.empty(3, device="cpu", dtype=torch.float32))
     samples = [_sample(tensor) for tensor in tensors]
     grads = []
-    for _ in range(2):
+    for _ in range(12):
         wanting = torch.empty(2, device="cpu", dtype=torch.float32).requires_grad_()
         wanted = torch.empty(2, device="cpu", dtype=torch.float32).requires_grad_()
         wanted.requires_grad_(False)

@@ -66,6 +66,7 @@ from capture.variables.functions import (
     FunctionVariable,
     GeneratorVariable,
 )
+from capture.variables.marks import marker_of
 from capture.variables.objects import (
     ClassVariable,
     ExceptionVariable,
@@ -108,7 +109,6 @@ class Translator:
         func: types.FunctionType,
         dynamic_sources: set[Source],
         break_at: dict[int, GraphBreak],
-        markers: dict[int, str],
         run_loops: set[tuple[int, int]],
     ) -> None:
         self.func = func
@@ -129,7 +129,6 @@ class Translator:
         self.scalars: dict[Source, ScalarVariable] = {}
         self.class_sources: dict[type, Source] = {}
         self.by_identity: set[Source] = set()
-        self.markers = markers
         self.run_loops = run_loops
         self.result: Variable | None = None
         self.signal: GraphBreak | None = None
@@ -307,7 +306,7 @@ class Translator:
 
     def function_marker(self, fn: types.FunctionType) -> str | None:
         """How the user marked a function: ``disable``, ``graph``, ..."""
-        return self.markers.get(id(fn)) or getattr(fn, "_capture_marker", None)
+        return marker_of(fn)
 
     # --- the graph -----------------------------------------------------------------------------------
 
@@ -414,7 +413,7 @@ class Translator:
                 result.entries[key] = (self.wrap_result(key), self.wrap_result(item))
             return result
         if kind in (set, frozenset):
-            return SetVariable({v: self.wrap_result(v) for v in value}, kind)
+            return SetVariable({v: self.wrap_result(v) for v in value}, kind, table=value)
         if isinstance(value, torch.Tensor):
             unsupported(reasons.OPERATOR_METADATA, "A real tensor came out of a folded call")
         if kind in _CONSTANT_RESULTS or isinstance(value, _CONSTANT_BASES):

@@ -11,7 +11,8 @@ import types
 import torch
 
 from capture import break_reasons as reasons
-from capture.sources import WrappedSource
+from capture._native import CompiledFunction, Disabled
+from capture.sources import AttrSource, WrappedSource
 from capture.variables import builtins as builtin_rules
 from capture.variables import torch_calls
 from capture.variables.attributes import load_attr, type_source_of
@@ -70,6 +71,12 @@ def start_call(
             fn = fn.fn
             continue
         if isinstance(fn, ObjectVariable):
+            if isinstance(fn.value, CompiledFunction) and fn.source is not None:
+                # Compiled code calls compiled code: it is one region.
+                fn = tracer.wrap(fn.value.fn, AttrSource(fn.source, "fn"))
+                continue
+            if isinstance(fn.value, Disabled):
+                unsupported(reasons.DISABLED, fn.describe())
             rule = torch_calls.object_rule(tracer, fn, args, kwargs)
             if rule is not None:
                 return rule

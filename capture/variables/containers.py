@@ -7,9 +7,10 @@ key of a dict depends on nothing, so it costs no guard.
 from __future__ import annotations
 
 import collections
+from dataclasses import dataclass
 from typing import Any
 
-from capture.guards.kinds import DictHas, DictKeysAre, DictLacks, LenIs
+from capture.guards.kinds import DictHas, DictKeysAre, DictLacks, LenIs, constant_key
 from capture.sources import DictItemSource, DictKeySource, ItemSource, Source
 from capture.variables.base import DELETED, MISSING, LazyVariable, Tracer, Variable
 from capture.variables.constant import ConstantVariable
@@ -195,6 +196,8 @@ class DictVariable(ObjectVariable):
         for key, entry in overlay.items():
             if entry is DELETED:
                 real.pop(key, None)
+            elif key in real:
+                real[key] = (real[key][0], entry[1])  # a dict keeps its first key object
             else:
                 real[key] = entry
         self.entries = real
@@ -238,9 +241,7 @@ class DictVariable(ObjectVariable):
         if entry is not None and entry is not DELETED:
             key = entry[0]
         elif entry is DELETED:
-            del self.entries[hashed]
-            if not self.loaded:
-                self.load(tracer)
+            self.load(tracer)  # the key goes to the end now
         self.entries[hashed] = (key, item)
 
     def delete(self, tracer: Tracer, key: Variable) -> bool:
@@ -280,10 +281,37 @@ class DictVariable(ObjectVariable):
         return True
 
 
-class SetVariable(ObjectVariable):
-    """A set or frozenset of variables."""
+@dataclass(frozen=True, slots=True)
+class SetIs:
+    """Compare a set with a remembered one, types included; equal instances make equal guards."""
 
-    __slots__ = ("_entries",)
+    keys: Any
+
+    @staticmethod
+    def of(value: Any) -> SetIs:
+        """For a set: the same elements in any order."""
+        return SetIs(frozenset(map(constant_key, value)))
+
+    @staticmethod
+    def in_order(value: Any) -> SetIs:
+        """For a set: the same elements, iterated in the same order."""
+        return SetIs(tuple(map(constant_key, value)))
+
+    def __call__(self, value: Any) -> bool:
+        try:
+            return bool(type(self.keys)(map(constant_key, value)) == self.keys)
+        except TypeError:  # an element that is no constant
+            return False
+
+
+class SetVariable(ObjectVariable):
+    """A set or frozenset of variables.
+
+    ``table`` is a real set that went through the same operations, so that it iterates in the order
+    that the program's set would; None if that cannot be known (elements that are no constants).
+    """
+
+    __slots__ = ("_entries", "changed", "table")
 
     def __init__(
         self,
@@ -292,9 +320,12 @@ class SetVariable(ObjectVariable):
         value: Any = MISSING,
         source: Source | None = None,
         cls_var: Variable | None = None,
+        table: Any = None,
     ) -> None:
         super().__init__(cls, value, source, cls_var)
         self._entries = entries
+        self.changed = False
+        self.table = set() if table is None and entries == {} else table
 
     def entries(self, tracer: Tracer) -> dict[Any, Variable]:
         """Hashed key to element."""
@@ -310,6 +341,11 @@ class SetVariable(ObjectVariable):
         if hashed not in entries:
             tracer.effects.set_op(self, "add", item)
             entries[hashed] = item
+            self.changed = True
+            if not is_constant_key(hashed):
+                self.table = None
+            if self.table is not None:
+                self.table.add(hashed)
 
     def discard(self, tracer: Tracer, item: Variable) -> bool:
         """``set.discard``; False if it was not there."""
@@ -319,10 +355,15 @@ class SetVariable(ObjectVariable):
             return False
         tracer.effects.set_op(self, "discard", item)
         del entries[hashed]
+        self.changed = True
+        if self.table is not None:
+            self.table.discard(hashed)
         return True
 
     def replace(self, tracer: Tracer, entries: dict[Any, Variable]) -> None:
         """Set the whole content (``clear``, ``intersection_update`` and the like)."""
+        self.changed = True
+        self.table = None
         old = self.entries(tracer)
         for key, item in list(old.items()):
             if key not in entries:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import enum
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from capture import break_reasons as reasons
+from capture.guards.kinds import ExprHolds
 from capture.variables.attributes import InstanceDictVariable, load_attr, type_source_of
 from capture.variables.base import MISSING, ObservedException, Tracer, Variable, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
@@ -16,8 +18,10 @@ from capture.variables.containers import (
     ListVariable,
     RangeVariable,
     SequenceVariable,
+    SetIs,
     SetVariable,
     TupleVariable,
+    key_of,
 )
 from capture.variables.functions import GeneratorVariable, IteratorVariable
 from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
@@ -62,7 +66,7 @@ def get_iter(tracer: Tracer, obj: Variable) -> Variable:
         return _dict_iterator(tracer, obj.target, obj.kind)
     if isinstance(obj, SetVariable):
         return IteratorVariable(
-            type(iter(set())), "set", _next_of_items, (obj, set_order(tracer, obj))
+            type(iter(set())), "set", _next_of_set, (obj, set_order(tracer, obj))
         )
     if isinstance(obj, TensorVariable):
         if not obj.meta.shape:
@@ -96,20 +100,38 @@ class _Indexed:
 def set_order(tracer: Tracer, obj: SetVariable) -> list[Variable]:
     """The elements in the order in which Python would give them."""
     entries = obj.entries(tracer)
-    if obj.value is not MISSING and set(entries) == set(obj.value):
-        return [entries[k] for k in obj.value]
-    if any(not isinstance(v, ConstantVariable) for v in entries.values()):
-        if len(entries) > 1:
-            unsupported(reasons.UNKNOWN_OPERATION, "iteration over a set made here")
-        return list(entries.values())
     if len(entries) <= 1:
         return list(entries.values())
-    if obj.value is MISSING:
-        ordered: Any = set()
-        for key in entries:
-            ordered.add(key)
-        return [entries[k] for k in ordered]
-    unsupported(reasons.UNKNOWN_OPERATION, "iteration over a changed set")
+    if obj.source is not None and not obj.changed:
+        order = SetIs.in_order(obj.value)
+        tracer.guard(ExprHolds((obj.source,), order, f"the order of {obj.source.name}"))
+        return [entries[k] for k in obj.value]
+    if obj.table is None:
+        unsupported(reasons.UNKNOWN_OPERATION, "iteration over a set whose order is not known")
+    return [entries[k] for k in obj.table]
+
+
+def set_table(tracer: Tracer, v: SetVariable) -> Any:
+    """The real set that iterates as ``v`` does, or None."""
+    if v.source is not None and not v.changed:
+        if len(v.value) > 1:
+            set_order(tracer, v)
+        return v.value
+    return v.table
+
+
+def _next_of_set(tracer: Tracer, it: IteratorVariable) -> Variable | None:
+    owner, items = it.target
+    entries = owner.entries(tracer)
+    if it.position >= len(items) and len(entries) == len(items):
+        return None
+    if len(entries) != len(items):
+        tracer.raise_error(RuntimeError, "Set changed size during iteration")
+    item: Variable = items[it.position]
+    if entries.get(key_of(tracer, item)) is not item:
+        unsupported(reasons.UNKNOWN_OPERATION, "a set changed while it is iterated")
+    it.position += 1
+    return item
 
 
 def _next_of_sequence(tracer: Tracer, it: IteratorVariable) -> Variable | None:
@@ -215,3 +237,17 @@ def iterate(tracer: Tracer, obj: Variable) -> list[Variable]:
         items.append(item)
         tracer.count_iteration(len(items))
     return items
+
+
+def items_of(tracer: Tracer, obj: Variable) -> Iterator[Variable]:
+    """The items one by one, so that what is done with one happens before the next is made."""
+    obj = obj.realize(tracer)
+    if isinstance(obj, SequenceVariable):
+        yield from iterate(tracer, obj)
+        return
+    it = get_iter(tracer, obj)
+    done = 0
+    while (item := next_item(tracer, it)) is not None:
+        yield item
+        done += 1
+        tracer.count_iteration(done)

@@ -41,6 +41,7 @@ from capture.variables.containers import (
     DictVariable,
     ListVariable,
     RangeVariable,
+    SetIs,
     SetVariable,
     SliceVariable,
     TupleVariable,
@@ -182,7 +183,7 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
     if kind in (set, frozenset) and all(is_constant_key(k) for k in value):
         wanted = frozenset(value)
         tracer.guard(LenIs(source, len(wanted)))
-        tracer.guard(ExprHolds((source,), _SetEquals(wanted), f"{source.name} == {set(value)!r}"))
+        tracer.guard(ExprHolds((source,), SetIs.of(value), f"{source.name} == {set(value)!r}"))
         return SetVariable(None, kind, value, source)
     if kind is functools.partial:
         fn = LazyVariable(value.func, PartialSource(source, "func"))
@@ -210,22 +211,6 @@ def bound_native(tracer: Tracer, value: Any, source: Source) -> Variable | None:
     tracer.guard(Equals(AttrSource(source, "__name__"), value.__name__))
     instance = tracer.wrap(owner, AttrSource(source, "__self__"))
     return MethodVariable(BuiltinVariable(descriptor), instance, source)
-
-
-class _SetEquals:
-    """Compare a set with a remembered one; equal instances make equal guards."""
-
-    def __init__(self, wanted: frozenset[Any]) -> None:
-        self.wanted = wanted
-
-    def __call__(self, value: Any) -> bool:
-        return bool(value == self.wanted)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SetEquals) and other.wanted == self.wanted
-
-    def __hash__(self) -> int:
-        return hash(self.wanted)
 
 
 def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source) -> Variable:

@@ -15,6 +15,7 @@ from capture.variables.builtins.registry import PYTHON_RULES, RULES
 from capture.variables.constant import ConstantVariable
 from capture.variables.containers import SequenceVariable, SetVariable
 from capture.variables.functions import BuiltinVariable, FunctionVariable
+from capture.variables.marks import DISABLE, GRAPH
 from capture.variables.objects import ClassVariable, ObjectVariable
 from capture.variables.tensor import TensorVariable
 
@@ -74,6 +75,21 @@ _OPERATOR_SLOTS = {
 _COMPARE_SLOTS = {entry[1]: symbol for symbol, entry in operators.COMPARE.items()}
 
 
+def call_marked(
+    tracer: Tracer, value: Any, marker: str, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable:
+    """Call a function that the user marked."""
+    if marker == DISABLE:
+        unsupported(reasons.DISABLED, getattr(value, "__qualname__", value))
+    if marker == GRAPH:
+        return torch_calls.graph_node(tracer, value, args, kwargs)
+    known = [tracer.as_python(a) for a in args]
+    named = {k: tracer.as_python(v) for k, v in kwargs.items()}
+    if any(v is MISSING for v in [*known, *named.values()]):
+        unsupported(reasons.UNKNOWN_CALLABLE, f"{value} on arguments that are no constants")
+    return tracer.wrap_result(value(*known, **named))
+
+
 def python_rule(
     tracer: Tracer, fn: FunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
 ) -> Variable | FrameRequest | None:
@@ -83,10 +99,8 @@ def python_rule(
     if handler is not None:
         return handler(tracer, [a.realize(tracer) for a in args], kwargs)
     marker = tracer.function_marker(value)
-    if marker == "disable":
-        unsupported(reasons.DISABLED, fn.qualname)
-    if marker == "graph":
-        return torch_calls.graph_node(tracer, value, args, kwargs)
+    if marker is not None:
+        return call_marked(tracer, value, marker, args, kwargs)
     module = fn.value.__module__ or ""
     if module.startswith("torch"):
         return torch_calls.call_rule(tracer, value, args, kwargs)

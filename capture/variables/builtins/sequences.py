@@ -13,7 +13,7 @@ from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.constant import FALSE, NONE, ConstantVariable, is_none
 from capture.variables.containers import ListVariable, SequenceVariable, TupleVariable
-from capture.variables.iteration import get_iter, iterate
+from capture.variables.iteration import get_iter, items_of, iterate
 
 
 @rule(list)
@@ -83,7 +83,7 @@ def _append(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 @rule(list.extend, collections.deque.extend)
 def _extend(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     target = _list_of(args)
-    for item in iterate(tracer, args[1]):
+    for item in items_of(tracer, args[1]):
         target.append(tracer, item)
     return NONE
 

@@ -24,6 +24,7 @@ from capture.variables.containers import (
     SetVariable,
     TupleVariable,
 )
+from capture.variables.iteration import items_of, set_table
 from capture.variables.objects import ObjectVariable, lookup_mro, type_attribute
 from capture.variables.operators.numbers import FOLD_LIMIT, constant_binary, fold, scalar_binary
 from capture.variables.operators.subscripts import getitem
@@ -78,7 +79,7 @@ def inplace_op(
     if isinstance(left, ListVariable) and symbol == "+=" and lookup_mro(left.cls, name)[0] in (
         list.__iadd__, collections.deque.__iadd__,
     ):  # fmt: skip
-        for item in tracer.iterate(right):
+        for item in items_of(tracer, right):
             left.append(tracer, item)
         return left
     if isinstance(left, ListVariable) and symbol == "*=" and left.cls is list:
@@ -155,7 +156,15 @@ def container_binary(
                 merged = {k: v for k, v in a.items() if k not in b}
                 merged.update({k: v for k, v in b.items() if k not in a})
             cls = left.cls if isinstance(left, SetVariable) else set
-            return SetVariable(merged, frozenset if cls is frozenset else set)
+            cls = frozenset if cls is frozenset else set
+            if isinstance(left, SetVariable) and isinstance(right, SetVariable):
+                real = set_table(tracer, left), set_table(tracer, right)
+                if None not in real:
+                    table = BINARY[symbol][0](*real)
+                    return SetVariable({k: ConstantVariable(k) for k in table}, cls, table=table)
+            made = SetVariable(merged, cls)
+            made.table = None
+            return made
         if symbol == "|" and isinstance(left, DictVariable) and isinstance(right, DictVariable):
             if left.cls is dict and right.cls is dict:
                 result = DictVariable()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 import operator
 import types
 from typing import Any
 
 from capture import break_reasons as reasons
-from capture.guards.kinds import IsNotSame, IsSame
+from capture.guards.kinds import IdIs, IsNotSame, IsSame
 from capture.variables.attributes import type_source_of
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import FALSE, TRUE, ConstantVariable, ScalarVariable, boolean
@@ -19,6 +20,7 @@ from capture.variables.containers import (
     SequenceVariable,
     SetVariable,
     SliceVariable,
+    TupleVariable,
 )
 from capture.variables.functions import BuiltinVariable, MethodVariable
 from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
@@ -113,7 +115,7 @@ def compare(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> Var
                 result = tracer.call(tracer.wrap_static(eq, eq_where), [receiver, other], {})
                 if not is_not_implemented(result):
                     return boolean(not truth(tracer, result))
-        elif not _plain_comparison(receiver, raw):
+        elif not _plain_comparison(receiver, other, raw):
             known = tracer.as_python(left), tracer.as_python(right)
             if MISSING not in known:
                 return fold(tracer, fn, *known)
@@ -132,10 +134,21 @@ def compare(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> Var
     )
 
 
-def _plain_comparison(v: Variable, raw: Any) -> bool:
-    """True if a built-in comparison only knows its own kind, which was tried before."""
+_FAMILIES: tuple[tuple[type, type], ...] = (
+    (SequenceVariable, list), (SequenceVariable, tuple), (SequenceVariable, collections.deque),
+    (DictVariable, dict), (SetVariable, object), (SliceVariable, object), (RangeVariable, object),
+    (MethodVariable, object),
+)  # fmt: skip
+
+
+def _plain_comparison(v: Variable, other: Variable, raw: Any) -> bool:
+    """True if a built-in comparison only knows its own kind, and the other is of another."""
     if raw is MISSING or raw in _OBJECT_COMPARE:
         return True
+    for kind, base in _FAMILIES:
+        if isinstance(v, kind) and isinstance(other, kind):
+            if issubclass(v.python_type(), base) and issubclass(other.python_type(), base):
+                return False
     return isinstance(
         v, (ConstantVariable, SequenceVariable, DictVariable, SetVariable, SliceVariable,
             RangeVariable, ScalarVariable, MethodVariable, BuiltinVariable)
@@ -153,7 +166,7 @@ def container_compare(
     """Comparison of built-in containers, or None."""
     if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
         method = COMPARE[symbol][1]
-        for base in (tuple, list):
+        for base in (tuple, list, collections.deque):
             native = base.__dict__.get(method)
             if (
                 issubclass(left.cls, base)
@@ -167,8 +180,11 @@ def container_compare(
         and isinstance(right, DictVariable)
         and symbol in ("==", "!=")
     ):
-        if left.cls is dict and right.cls is dict:
+        natives = {lookup_mro(v.cls, "__eq__")[0] for v in (left, right)}
+        if natives <= {dict.__eq__, collections.OrderedDict.__eq__}:
             a, b = left.load(tracer), right.load(tracer)
+            if dict.__eq__ not in natives and list(a) != list(b):
+                return boolean(symbol == "!=")
             same = len(a) == len(b) and all(
                 k in b and (is_same(tracer, v[1], b[k][1]) or equal(tracer, v[1], b[k][1]))
                 for k, v in a.items()
@@ -177,6 +193,8 @@ def container_compare(
     a_set, b_set = set_entries(tracer, left), set_entries(tracer, right)
     if a_set is not None and b_set is not None:
         return boolean(fn(a_set.keys(), b_set.keys()))
+    if isinstance(left, SliceVariable) and isinstance(right, SliceVariable):
+        return compare_sequences(tracer, symbol, TupleVariable(left.parts), TupleVariable(right.parts))
     if isinstance(left, RangeVariable) and isinstance(right, RangeVariable):
         return fold(tracer, fn, left.value, right.value)
     if (
@@ -220,8 +238,7 @@ def is_same(tracer: Tracer, left: Variable, right: Variable) -> bool:
     if isinstance(left, ScalarVariable) or isinstance(right, ScalarVariable):
         return False
     if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
-        a, b = left.value, right.value
-        return type(a) is type(b) and a is b
+        return same_constant(tracer, left, right)
     if isinstance(left, BuiltinVariable) and isinstance(right, BuiltinVariable):
         return left.value is right.value
     if isinstance(left, ObjectVariable) and isinstance(right, ObjectVariable):
@@ -239,3 +256,23 @@ def is_same(tracer: Tracer, left: Variable, right: Variable) -> bool:
             tracer.guard(IsNotSame(left.source, right.source))
         return False
     return False
+
+
+_SINGLETONS = frozenset({type(None), bool, type(Ellipsis), type(NotImplemented)})
+
+
+def same_constant(tracer: Tracer, left: ConstantVariable, right: ConstantVariable) -> bool:
+    """``is`` on constants: equal ones from outside may or may not be one object."""
+    a, b = left.value, right.value
+    same = type(a) is type(b) and a is b
+    if type(a) is not type(b) or type(a) in _SINGLETONS or a != b:
+        return same
+    if left.source is not None and right.source is not None:
+        tracer.guard((IsSame if same else IsNotSame)(left.source, right.source))
+    elif left.source is not None or right.source is not None:
+        if not same:
+            unsupported(reasons.UNKNOWN_OPERATION, "`is` on equal constants")
+        v = left if left.source is not None else right
+        assert v.source is not None
+        tracer.guard(IdIs(v.source, a))
+    return same
