@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from capture.instructions.decode import DecodedCode, decode
 from capture.variables.constant import NONE
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from capture.instructions.instruction import Instruction
     from capture.variables.base import Variable
     from capture.variables.containers import DictVariable
-    from capture.variables.functions import CellVariable, FunctionVariable
+    from capture.variables.functions import CellVariable, FunctionVariable, GeneratorVariable
 
 
 class Frame:
@@ -42,13 +42,13 @@ class Frame:
         self.nested = False
         self.override: Variable | None = None
         self.result: Variable = NONE
-        self.generator: Any = None
+        self.generator: GeneratorVariable | None = None
         self.yielded: Variable | None = None
         self.handled: list[Variable] = []
         self.saved: list[Variable] = []
         self.mark = 0
         self.ordinal = 0
-        self.iterations: dict[int, int] | None = None
+        self.iterations: dict[int, tuple[int, int, int]] | None = None
         self.slot0: Variable | None = None
         self.await_discard = False
 

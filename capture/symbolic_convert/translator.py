@@ -19,47 +19,28 @@ from capture.errors import GraphBreak, Signal, SkipFrame
 from capture.graph.output_graph import OutputGraph
 from capture.graph.propagate import OperatorError
 from capture.graph.tensor_meta import CannotPropagate
-from capture.graph.values import ScalarValue, StateToken, TensorValue
+from capture.graph.values import ScalarValue
 from capture.guards.guard_set import GuardSet
-from capture.guards.kinds import BoundCell, Equals, IdIs, TypeAttrAbsent, UnboundCell
+from capture.guards.kinds import BoundCell, IdIs, IsSame, TypeAttrAbsent, UnboundCell
 from capture.guards.torch_kinds import StateIs, read_state
 from capture.side_effects import SideEffects
 from capture.sources import (
     AttrSource,
     BuiltinsSource,
     DictItemSource,
-    FunctionGlobalsSource,
     GlobalsSource,
     MroItemSource,
     Source,
     TypeAttrSource,
     TypeSource,
 )
+from capture.symbolic_convert import generators
 from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.registry import HANDLERS
-from capture.variables import (
-    attributes,
-    calls,
-    iteration,
-    operators,
-)
-from capture.variables.base import (
-    MISSING,
-    FrameRequest,
-    LazyVariable,
-    ObservedException,
-    Variable,
-    unsupported,
-)
-from capture.variables.constant import NONE, ConstantVariable, ScalarVariable
-from capture.variables.containers import (
-    DictVariable,
-    ListVariable,
-    RangeVariable,
-    SetVariable,
-    SliceVariable,
-    TupleVariable,
-)
+from capture.variables import attributes, calls, conversion, iteration, operators
+from capture.variables.base import MISSING, FrameRequest, ObservedException, Variable, unsupported
+from capture.variables.constant import ConstantVariable, ScalarVariable
+from capture.variables.containers import DictVariable
 from capture.variables.functions import (
     BuiltinVariable,
     CellVariable,
@@ -67,12 +48,7 @@ from capture.variables.functions import (
     GeneratorVariable,
 )
 from capture.variables.marks import marker_of
-from capture.variables.objects import (
-    ClassVariable,
-    ExceptionVariable,
-    ObjectVariable,
-    lookup_mro,
-)
+from capture.variables.objects import ClassVariable, ExceptionVariable, SuperVariable, lookup_mro
 from capture.variables.tensor import TensorVariable
 from capture.variables.wrap import wrap, wrap_static
 
@@ -136,15 +112,18 @@ class Translator:
         self.guards.add(StateIs(read_state()))
         self.max_depth = max(sys.getrecursionlimit() - 100, 50)
 
-    # --- what variables see ------------------------------------------------------------------------
+    # --- what variables see -----------------------------------------------------------------------
 
     def wrap(self, value: object, source: Source) -> Variable:
+        """The variable of a value reached through a source, guarded."""
         return wrap(self, value, source)
 
     def wrap_static(self, value: object, source: Source | None) -> Variable:
+        """The variable of a value that cannot change, or that has a source after all."""
         return wrap_static(self, value, source)
 
     def guard(self, guard: Guard) -> None:
+        """Add a guard, with the user's line that it comes from."""
         frame = self.frames[-1] if self.frames else None
         if guard not in self.guards:
             self.guards.add(guard, frame.location if frame is not None else None)
@@ -154,7 +133,9 @@ class Translator:
         self.guards.discard(guard)
 
     def guard_cell(self, cell: CellVariable) -> None:
-        assert cell.source is not None and cell.cell is not None
+        """Guard whether a cell is bound."""
+        assert cell.source is not None
+        assert cell.cell is not None
         try:
             cell.cell.cell_contents  # noqa: B018
         except ValueError:
@@ -180,14 +161,14 @@ class Translator:
             known = self.identity[id(cell)] = CellVariable(cell, source)
             self.keep_alive.append(cell)
         elif known.source != source:
-            from capture.guards.kinds import IsSame
-
             assert known.source is not None
             self.guard(IsSame(source, known.source))
         assert isinstance(known, CellVariable)
         return known
 
-    def class_source(self, cls: type, source: Source | None, cls_var: Variable | None) -> Source | None:
+    def class_source(
+        self, cls: type, source: Source | None, cls_var: Variable | None
+    ) -> Source | None:
         """Where a class can be reached: guards on its attributes are the same for all instances."""
         found = self.class_sources.get(cls)
         if found is not None:
@@ -227,6 +208,7 @@ class Translator:
         return None if found is None else found.realize(self)
 
     def is_dynamic(self, source: Source, value: object) -> bool:
+        """True if the number was seen to change: it is an input of the graph then."""
         return source in self.dynamic_sources
 
     def real_value(self, v: TensorVariable) -> Any:
@@ -242,61 +224,26 @@ class Translator:
 
     def as_python(self, v: Variable) -> Any:
         """The real value of a variable that is made of constants only, else MISSING."""
-        v = v.realize(self)
-        if isinstance(v, ConstantVariable):
-            return v.value
-        if isinstance(v, ScalarVariable):
-            return v.specialize(self).value
-        if isinstance(v, BuiltinVariable):
-            return v.value
-        if isinstance(v, (TupleVariable, ListVariable)):
-            if v.cls not in (tuple, list, torch.Size) and not hasattr(v.cls, "_fields"):
-                return MISSING
-            items = [self.as_python(i) for i in v.items(self)]
-            if any(i is MISSING for i in items):
-                return MISSING
-            if hasattr(v.cls, "_fields"):
-                return tuple.__new__(v.cls, items)
-            return v.cls(items)
-        if isinstance(v, DictVariable) and v.cls is dict:
-            result = {}
-            for key, value in v.load(self).values():
-                known = self.as_python(key), self.as_python(value)
-                if MISSING in (known[0], known[1]) if not _has_eq(known) else False:
-                    return MISSING
-                if known[0] is MISSING or known[1] is MISSING:
-                    return MISSING
-                result[known[0]] = known[1]
-            return result
-        if isinstance(v, SetVariable) and v.cls in (set, frozenset):
-            members = [self.as_python(i) for i in v.entries(self).values()]
-            return MISSING if any(m is MISSING for m in members) else v.cls(members)
-        if isinstance(v, RangeVariable):
-            return v.value
-        if isinstance(v, SliceVariable):
-            parts = [self.as_python(p) for p in v.parts]
-            return MISSING if any(p is MISSING for p in parts) else slice(*parts)
-        if isinstance(v, ClassVariable):
-            return v.value
-        import enum
-
-        if isinstance(v, ObjectVariable) and isinstance(v.value, enum.Enum):
-            return v.value
-        return MISSING
+        return conversion.as_python(self, v)
 
     def truth(self, v: Variable) -> bool:
+        """``bool(v)`` as a decision of the traced program."""
         return operators.truth(self, v)
 
     def hashed(self, v: Variable) -> Any:
+        """A key for our own dicts that is equal where the traced program's key would be."""
         return operators.hash_key(self, v)
 
     def equal(self, left: Variable, right: Variable) -> bool:
+        """``left == right`` as a decision of the traced program."""
         return operators.equal(self, left, right)
 
     def getattr(self, obj: Variable, name: str) -> Variable:
+        """``obj.name``."""
         return attributes.load_attr(self, obj, name)
 
     def iterate(self, obj: Variable) -> list[Variable]:
+        """All items of an iterable, in a new list."""
         return iteration.iterate(self, obj)
 
     def count_iteration(self, done: int) -> None:
@@ -308,7 +255,7 @@ class Translator:
         """How the user marked a function: ``disable``, ``graph``, ..."""
         return marker_of(fn)
 
-    # --- the graph -----------------------------------------------------------------------------------
+    # --- the graph --------------------------------------------------------------------------------
 
     def graph_call(
         self, kind: str, target: Any, args: list[Variable], kwargs: dict[str, Variable]
@@ -332,7 +279,11 @@ class Translator:
     ) -> Variable:
         """Arithmetic on Python numbers in the graph."""
         result = self.graph.call(
-            "call_function", fn, tuple(self.graph_argument(a) for a in args), {}, self.stack_summary()
+            "call_function",
+            fn,
+            tuple(self.graph_argument(a) for a in args),
+            {},
+            self.stack_summary(),
         )
         self.mutations += 1
         if isinstance(result, ScalarValue):
@@ -345,88 +296,21 @@ class Translator:
 
         def text() -> str:
             return "".join(
-                f'  File "{code.co_filename}", line {line}, in {code.co_name}\n' for code, line in places
+                f'  File "{code.co_filename}", line {line}, in {code.co_name}\n'
+                for code, line in places
             )
 
         return text
 
     def graph_argument(self, v: Variable) -> Any:
         """What stands for a variable in the arguments of a graph call."""
-        v = v.realize(self)
-        kind = type(v)
-        if kind is TensorVariable:
-            return v.value  # type: ignore[attr-defined]
-        if kind is ConstantVariable:
-            return v.value  # type: ignore[attr-defined]
-        if kind is ScalarVariable:
-            return v.scalar  # type: ignore[attr-defined]
-        if isinstance(v, (TupleVariable, ListVariable)):
-            items = [self.graph_argument(i) for i in v.items(self)]
-            if isinstance(v, ListVariable):
-                return items
-            if v.cls is torch.Size:
-                return torch.Size(items) if all(type(i) is int for i in items) else tuple(items)
-            if hasattr(v.cls, "_fields"):
-                return tuple.__new__(v.cls, items)
-            return tuple(items)
-        if isinstance(v, DictVariable):
-            return {
-                self.graph_argument(k): self.graph_argument(i) for k, i in v.load(self).values()
-            }
-        if isinstance(v, SliceVariable):
-            return slice(*[self.graph_argument(p) for p in v.parts])
-        if isinstance(v, RangeVariable):
-            return list(v.value)
-        if isinstance(v, ObjectVariable) and isinstance(v.value, torch.Tensor):
-            unsupported(reasons.TENSOR_SUBCLASS, type(v.value).__name__)
-        known = self.as_python(v)
-        if known is not MISSING:
-            return known
-        unsupported(reasons.UNKNOWN_OPERATION, f"{v.describe()} as an argument of an operator")
+        return conversion.graph_argument(self, v)
 
     def wrap_result(self, value: Any) -> Variable:
         """The variable of a result: tensors of the graph, containers of them, constants."""
-        if isinstance(value, TensorValue):
-            known = self.tensors.get(id(value))
-            if known is None:
-                known = self.tensors[id(value)] = TensorVariable(value)
-                self.keep_alive.append(value)
-            return known
-        kind = type(value)
-        if kind is tuple or (isinstance(value, tuple) and kind is not tuple):
-            return TupleVariable([self.wrap_result(v) for v in value], kind)
-        if kind is list:
-            return ListVariable([self.wrap_result(v) for v in value])
-        if isinstance(value, ScalarValue):
-            if value.example is None:
-                unsupported(reasons.DATA_DEPENDENT, "A number that only the graph knows")
-            return ScalarVariable(value, repr(value.example), (), None)
-        if isinstance(value, StateToken):
-            return ObjectVariable(type(value), value)
-        if kind is range:
-            return RangeVariable(value)
-        if kind is slice:
-            return SliceVariable([self.wrap_result(p) for p in (value.start, value.stop, value.step)])
-        if kind is dict:
-            result = DictVariable()
-            for key, item in value.items():
-                result.entries[key] = (self.wrap_result(key), self.wrap_result(item))
-            return result
-        if kind in (set, frozenset):
-            return SetVariable({v: self.wrap_result(v) for v in value}, kind, table=value)
-        if isinstance(value, torch.Tensor):
-            unsupported(reasons.OPERATOR_METADATA, "A real tensor came out of a folded call")
-        if kind in _CONSTANT_RESULTS or isinstance(value, _CONSTANT_BASES):
-            return ConstantVariable(value)
-        if isinstance(value, (types.FunctionType, type, types.BuiltinFunctionType)):
-            return self.wrap_static(value, None)
-        import enum
+        return conversion.wrap_result(self, value)
 
-        if isinstance(value, enum.Enum):
-            return self.wrap_static(value, None)
-        unsupported(reasons.UNKNOWN_OPERATION, f"a result of type {kind.__name__}")
-
-    # --- exceptions --------------------------------------------------------------------------------------
+    # --- exceptions -------------------------------------------------------------------------------
 
     def raise_error(self, exc_type: type[BaseException], *args: object) -> NoReturn:
         """Raise in the traced program."""
@@ -434,6 +318,7 @@ class Translator:
         self.raise_observed(exc_type, variables)
 
     def raise_observed(self, exc_type: type[BaseException], args: list[Variable]) -> NoReturn:
+        """As ``raise_error``, with arguments that are variables."""
         exception = ExceptionVariable(exc_type, args, None)
         self.set_context(exception)
         raise ObservedException(exception)
@@ -461,9 +346,10 @@ class Translator:
                         exception.context = current
                     return
 
-    # --- calls ---------------------------------------------------------------------------------------------
+    # --- calls ------------------------------------------------------------------------------------
 
     def start_call(self, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Any:
+        """Begin a call: its result, or the frame that computes it."""
         return calls.start_call(self, fn, args, kwargs)
 
     def call(self, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
@@ -471,6 +357,7 @@ class Translator:
         started = calls.start_call(self, fn, args, kwargs)
         if isinstance(started, FrameRequest):
             frame = started.frame
+            assert isinstance(frame, Frame)
             frame.nested = True
             frame.override = started.override
             self.push_frame(frame)
@@ -483,6 +370,7 @@ class Translator:
         started = calls.start_call(self, fn, args, kwargs)
         if isinstance(started, FrameRequest):
             frame = started.frame
+            assert isinstance(frame, Frame)
             frame.override = started.override
             self.frames[-1].await_discard = started.override is not None
             if started.override is not None:
@@ -492,6 +380,7 @@ class Translator:
             self.frames[-1].stack.append(started)
 
     def push_frame(self, frame: Frame) -> None:
+        """Enter a frame."""
         if len(self.frames) >= self.max_depth:
             unsupported(reasons.RECURSION_TOO_DEEP, len(self.frames))
         self.frames.append(frame)
@@ -509,8 +398,6 @@ class Translator:
 
     def zero_argument_super(self) -> Variable:
         """``super()``: the class from the ``__class__`` cell, the object from argument slot 0."""
-        from capture.variables.objects import SuperVariable
-
         frame = self.frames[-1]
         cell = frame.cells.get("__class__")
         name = frame.code.co_varnames[0] if frame.code.co_varnames else None
@@ -522,85 +409,22 @@ class Translator:
             unsupported(reasons.UNKNOWN_OPERATION, "super() without arguments")
         return SuperVariable(cls.realize(self), instance)
 
-    def run_generator(self, generator: Variable, sent: Variable | None) -> Variable | None:
+    def run_generator(self, generator: GeneratorVariable, sent: Variable | None) -> Variable | None:
         """Run a generator's frame to its next yield; None when it is finished."""
-        assert isinstance(generator, GeneratorVariable)
-        if generator.state == "finished":
-            generator.frame.result = NONE
-            return None
-        if generator.running:
-            self.raise_error(ValueError, "generator already executing")
-        if generator.state == "created":
-            if sent is not None and not (isinstance(sent, ConstantVariable) and sent.value is None):
-                self.raise_error(TypeError, "can't send non-None value to a just-started generator")
-        else:
-            generator.frame.stack.append(sent if sent is not None else NONE)
-        return self._resume_generator(generator)
-
-    def _resume_generator(
-        self, generator: GeneratorVariable, thrown: Variable | None = None
-    ) -> Variable | None:
-        frame = generator.frame
-        self.mutations += 1
-        generator.state = "suspended"
-        generator.running = True
-        frame.nested = True
-        frame.yielded = None
-        self.push_frame(frame)
-        depth = len(self.frames) - 1
-        try:
-            if thrown is not None:
-                self.unwind(ObservedException(thrown), depth)
-            self.run_until(depth)
-        except ObservedException as signal:
-            generator.state = "finished"
-            if issubclass(signal.exception.python_type(), StopIteration):
-                error = ExceptionVariable(
-                    RuntimeError, [ConstantVariable("generator raised StopIteration")], None
-                )
-                error.cause = error.context = signal.exception
-                raise ObservedException(error) from None
-            raise
-        finally:
-            generator.running = False
-        if frame.yielded is None:
-            generator.state = "finished"
-        return frame.yielded  # type: ignore[no-any-return]
+        return generators.run(self, generator, sent)
 
     def close_generator(self, generator: GeneratorVariable) -> Variable:
         """``generator.close()``."""
-        if generator.state != "suspended":
-            generator.state = "finished"
-            return NONE
-        try:
-            item = self._resume_generator(generator, ExceptionVariable(GeneratorExit, [], None))
-        except ObservedException as signal:
-            if issubclass(signal.exception.python_type(), (GeneratorExit, StopIteration)):
-                return NONE
-            raise
-        if item is not None:
-            self.raise_error(RuntimeError, "generator ignored GeneratorExit")
-        return NONE
+        return generators.close(self, generator)
 
     def throw_generator(self, generator: GeneratorVariable, args: list[Variable]) -> Variable:
         """``generator.throw(...)``."""
-        exception = args[0].realize(self)
-        if isinstance(exception, ClassVariable):
-            exception = self.call(exception, args[1:2] if len(args) > 1 else [], {}).realize(self)
-        elif len(args) > 1 and not all(_is_none(a.realize(self)) for a in args[1:]):
-            unsupported(reasons.UNKNOWN_OPERATION, "generator.throw() with three arguments")
-        if generator.state != "suspended":
-            generator.state = "finished"
-            raise ObservedException(exception)
-        item = self._resume_generator(generator, exception)
-        if item is None:
-            result = generator.frame.result
-            self.raise_observed(StopIteration, [] if _is_none(result) else [result])
-        return item
+        return generators.throw(self, generator, args)
 
-    # --- globals ---------------------------------------------------------------------------------------------
+    # --- globals ----------------------------------------------------------------------------------
 
     def load_global(self, frame: Frame, name: str) -> Variable:
+        """A global or built-in name."""
         found = frame.globals.get_hashed(self, name)
         if found is not None:
             return found
@@ -628,7 +452,7 @@ class Translator:
         assert isinstance(found, DictVariable)
         return found
 
-    # --- the loop -----------------------------------------------------------------------------------------------
+    # --- the loop ---------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Translate until the root frame returns or the graph breaks."""
@@ -715,10 +539,7 @@ class Translator:
 
     def in_try(self) -> bool:
         """True if some frame handles exceptions at its current instruction."""
-        return any(
-            f.decoded.handler_at(max(f.index - 1, 0)) is not None
-            for f in self.frames
-        )
+        return any(f.decoded.handler_at(max(f.index - 1, 0)) is not None for f in self.frames)
 
 
 def _position(frames: list[Frame], frame: Frame) -> int:
@@ -732,20 +553,5 @@ def _is_none(v: Variable) -> bool:
     return isinstance(v, ConstantVariable) and v.value is None
 
 
-def _has_eq(values: tuple[Any, Any]) -> bool:
-    return True
-
-
 def _native_exception(cls: type) -> bool:
     return not cls.__flags__ & (1 << 9)
-
-
-_CONSTANT_RESULTS = frozenset(
-    {
-        type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented),
-        torch.dtype, torch.device, torch.layout, torch.memory_format, torch.finfo, torch.iinfo,
-        types.CodeType,
-    }
-)  # fmt: skip
-_CONSTANT_BASES = (torch.finfo, torch.iinfo)
-assert Equals and FunctionGlobalsSource and LazyVariable and TypeAttrAbsent

@@ -75,7 +75,10 @@ def send(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 
 def finish_send(frame: Frame, result: Variable) -> None:
-    """Leave the result as the version's SEND does: END_SEND or the jump itself drops the receiver."""
+    """Leave the result as the version's SEND does.
+
+    END_SEND drops the receiver, or the jump itself does.
+    """
     if SEND_POPS_RECEIVER:
         frame.stack.pop()
     frame.stack.append(result)
@@ -83,6 +86,7 @@ def finish_send(frame: Frame, result: Variable) -> None:
 
 @raw(Op.END_SEND)
 def end_send(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """Drop the receiver below the result of ``yield from``."""
     value = frame.stack.pop()
     frame.stack.pop()
     frame.stack.append(value)

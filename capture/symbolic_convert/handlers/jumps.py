@@ -36,12 +36,12 @@ def jump_to(tracer: Translator, frame: Frame, inst: Instruction) -> None:
                 counts = frame.iterations = {}
             entry = counts.get(target)
             if entry is None:
-                entry = counts[target] = (0, tracer.graph.num_ops, tracer.ordinal)
-            number = entry[0] + 1
-            counts[target] = (number, entry[1], entry[2])
+                entry = (0, tracer.graph.num_ops, tracer.ordinal)
+            number, first_op, first_ordinal = entry[0] + 1, entry[1], entry[2]
+            counts[target] = (number, first_op, first_ordinal)
             if number >= config.unroll_limit and (
-                tracer.graph.num_ops - entry[1] > config.unroll_node_limit
-                or tracer.ordinal - entry[2] > config.unroll_instruction_limit
+                tracer.graph.num_ops - first_op > config.unroll_node_limit
+                or tracer.ordinal - first_ordinal > config.unroll_instruction_limit
             ):
                 tracer.run_loops.add(place)
                 raise Restart()
