@@ -258,9 +258,9 @@ class DictLookupSource(Source):
 
     def read(self, scope: Scope) -> object:
         table, wanted = self.base.read(scope), self.key.read(scope)
-        if type(wanted) in (str, int, float, bool, bytes, type(None)):
+        if type(wanted) in (str, int, float, complex, bool, bytes, type(None)):
             return _dict_get(table, wanted, self)
-        if has_type(table, dict):
+        if has_type(table, dict) and type(wanted) not in (tuple, frozenset):
             for key, value in dict.items(table):
                 if key is wanted:
                     return value

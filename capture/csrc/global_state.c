@@ -195,7 +195,7 @@ read_word(int word, bool *ok)
     return value;
 }
 
-/* ---- snapshot --------------------------------------------------------------------------------- */
+/* ---- snapshot ------------------------------------------------------------------------------- */
 
 typedef struct {
     PyObject_HEAD
@@ -447,7 +447,7 @@ state_snapshot(PyObject *module, PyObject *args, PyObject *keywords)
     return (PyObject *)self;
 }
 
-/* ---- set-up ------------------------------------------------------------------------------------- */
+/* ---- set-up --------------------------------------------------------------------------------- */
 
 /* ISO C has no cast from an object pointer to a function pointer; POSIX says the bits agree. */
 static void

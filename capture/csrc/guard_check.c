@@ -1,6 +1,6 @@
-/* Checks values against a guard tree. Values are borrowed all along: each parent holds its own while
- * its children are looked at. No user code runs, save where an accessor says so. Must not know how
- * a tree is built.
+/* Checks values against a guard tree. Values are borrowed all along: each parent holds its own
+ * while its children are looked at. No user code runs, save where an accessor says so. Must not
+ * know how a tree is built.
  */
 #include "guard_tree.h"
 
@@ -26,7 +26,7 @@ guard_check_init(void)
     return deque_type == NULL ? -1 : 0;
 }
 
-/* ---- checks --------------------------------------------------------------------------------------- */
+/* ---- checks --------------------------------------------------------------------------------- */
 
 /* The real length of a builtin container or of a subclass of one; -1 for others. */
 static inline Py_ssize_t
@@ -133,7 +133,7 @@ check_holds(const Check *check, PyObject *value)
     }
 }
 
-/* ---- accessors -------------------------------------------------------------------------------------- */
+/* ---- accessors ------------------------------------------------------------------------------ */
 
 typedef struct {
     GuardTree *tree;
@@ -144,12 +144,12 @@ typedef struct {
     PyObject **slots; /* strong */
 } Run;
 
-/* tensors hash by address: what Tensor.__hash__ says, without calling it */
+/* Of an atom its own hash; all else is looked up by identity, for which tensors and plain objects
+ * hash: what Tensor.__hash__ says too, without calling it. */
 static Py_hash_t
 lookup_hash(PyObject *key)
 {
-    if (guard_is_atom(key) || PyTuple_CheckExact(key) || Py_TYPE(key)->tp_hash == PyBaseObject_Type.tp_hash ||
-        Py_TYPE(key)->tp_hash == PyType_Type.tp_hash) {
+    if (guard_is_atom(key)) {
         Py_hash_t hash = PyObject_Hash(key);
         if (hash == -1) {
             PyErr_Clear();
@@ -317,7 +317,7 @@ child_value(const Node *node, PyObject *value, PyObject **owned)
     }
 }
 
-/* ---- the walk ----------------------------------------------------------------------------------------- */
+/* ---- the walk ------------------------------------------------------------------------------- */
 
 static bool run_node(const Run *run, Node *node, PyObject *value);
 
@@ -350,7 +350,8 @@ run_dict_keys(const Run *run, Node *node, PyObject *dict)
     if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) <= node->last_dict_key) {
         return false;
     }
-    PyObject *iterator = PyODict_Check(dict) ? PyODict_Type.tp_iter(dict) : PyDict_Type.tp_iter(dict);
+    PyTypeObject *kind = PyODict_Check(dict) ? &PyODict_Type : &PyDict_Type;
+    PyObject *iterator = kind->tp_iter(dict);
     bool holds = iterator != NULL;
     for (Py_ssize_t i = 0; holds && i <= node->last_dict_key; i++) {
         PyObject *key = Py_TYPE(iterator)->tp_iternext(iterator);
@@ -399,7 +400,8 @@ refresh(const Run *run, Node *node, PyObject *value)
         PyObject *owned = NULL;
         child->seen_value = child_value(child, value, &owned);
         if (child->seen_value == NULL ||
-            (i < node->n_fixed && !checks_hold(child->checks, child->n_checks, child->seen_value))) {
+            (i < node->n_fixed &&
+             !checks_hold(child->checks, child->n_checks, child->seen_value))) {
             return false;
         }
     }
@@ -467,7 +469,7 @@ run_node(const Run *run, Node *node, PyObject *value)
     return holds;
 }
 
-/* ---- post checks ------------------------------------------------------------------------------------------ */
+/* ---- post checks ---------------------------------------------------------------------------- */
 
 /* Put the pointer into the tree's table; false if it is there already. */
 static inline bool
@@ -498,7 +500,8 @@ all_distinct(const Run *run, const PostCheck *post)
     return true;
 }
 
-/* Tensors share storage exactly as their groups say; a group's number is its first member's place. */
+/* Tensors share storage exactly as their groups say; a group's number is the place of its first
+ * member. */
 static bool
 storages_hold(const Run *run, const PostCheck *post)
 {

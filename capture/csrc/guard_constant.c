@@ -147,7 +147,8 @@ guard_constants_equal(PyObject *a, PyObject *b)
     }
     if (type == &PySlice_Type) {
         PySliceObject *x = (PySliceObject *)a, *y = (PySliceObject *)b;
-        return guard_constants_equal(x->start, y->start) && guard_constants_equal(x->stop, y->stop) &&
+        return guard_constants_equal(x->start, y->start) &&
+               guard_constants_equal(x->stop, y->stop) &&
                guard_constants_equal(x->step, y->step);
     }
     if (type == &PyRange_Type) {

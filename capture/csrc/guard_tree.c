@@ -1,5 +1,5 @@
-/* Holds the type GuardTree and what the rest of the native core sees of it. Must not know how a tree
- * is built or walked, nor frames.
+/* Holds the type GuardTree and what the rest of the native core sees of it. Must not know how a
+ * tree is built or walked, nor frames.
  */
 #include "guard_tree.h"
 
@@ -13,7 +13,7 @@
 static PyTypeObject *GuardTree_Type, *Life_Type;
 static bool shortcuts_allowed = false;
 
-/* ---- life: compared addresses must not be reused ------------------------------------------------- */
+/* ---- life: compared addresses must not be reused -------------------------------------------- */
 
 static PyObject *
 life_ended(PyObject *self, PyObject *reference)
@@ -42,7 +42,7 @@ static PyType_Spec life_spec = {
     .slots = life_slots,
 };
 
-/* ---- making ---------------------------------------------------------------------------------------- */
+/* ---- making --------------------------------------------------------------------------------- */
 
 /* GuardTree(spec, n_captures, post_checks, state, n_slots=0) */
 static PyObject *
@@ -60,7 +60,7 @@ tree_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     if (n_captures < 0 || n_slots < 0 ||
         (state != Py_None && !Py_IS_TYPE(state, GlobalStateSnapshot_Type))) {
         PyErr_SetString(PyExc_ValueError,
-                        "malformed guard spec: counts are not negative and the state is a snapshot");
+                        "malformed guard spec: counts are not negative, the state is a snapshot");
         return NULL;
     }
     GuardTree *tree = (GuardTree *)type->tp_alloc(type, 0);
@@ -90,7 +90,7 @@ tree_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     return (PyObject *)tree;
 }
 
-/* ---- checking ------------------------------------------------------------------------------------------ */
+/* ---- checking ------------------------------------------------------------------------------- */
 
 int
 GuardTree_Check(PyObject *self, PyObject *const *values, Py_ssize_t n, PyObject *func,
@@ -220,7 +220,7 @@ tree_get_runs_code(PyObject *self, void *closure)
     return PyBool_FromLong(((GuardTree *)self)->runs_code);
 }
 
-/* ---- the type --------------------------------------------------------------------------------------------- */
+/* ---- the type ------------------------------------------------------------------------------- */
 
 static int
 traverse_node(const Node *node, visitproc visit, void *arg)
@@ -326,7 +326,7 @@ static PyType_Spec tree_spec = {
     .slots = tree_slots,
 };
 
-/* allow_shortcuts(bool): trust version tags in trees made from now on; returns the previous value */
+/* allow_shortcuts(bool): trust version tags in trees made from now on; returns the old choice */
 static PyObject *
 allow_shortcuts(PyObject *module, PyObject *flag)
 {

@@ -89,10 +89,16 @@ struct Node {
     /* memory */
     PyObject *seen_owner;  /* borrowed, compared only */
     uint64_t seen_version;
-    PyObject *seen_value;  /* as a child; borrowed, good while the owner's version is the seen one */
+    PyObject *seen_value;  /* as a child; borrowed, good while the owner's version is seen_version */
 };
 
-typedef enum { POST_SAME, POST_NOT_SAME, POST_ALL_DISTINCT, POST_STORAGES, POST_EXPRESSION } PostKind;
+typedef enum {
+    POST_SAME,
+    POST_NOT_SAME,
+    POST_ALL_DISTINCT,
+    POST_STORAGES,
+    POST_EXPRESSION,
+} PostKind;
 
 typedef struct {
     uint8_t kind;

@@ -58,7 +58,7 @@ impl_of(PyObject *tensor)
     return word_at(tensor, reader.impl);
 }
 
-/* ---- requires_grad and is_leaf ------------------------------------------------------------ */
+/* ---- requires_grad and is_leaf -------------------------------------------------------------- */
 
 /* 1, 0, or -1 on failure, with no exception left. */
 static int
@@ -108,7 +108,7 @@ is_leaf_of(PyObject *tensor, const char *impl)
     return ask_getter(reader.is_leaf, reader.is_leaf_closure, tensor);
 }
 
-/* ---- facts --------------------------------------------------------------------------------- */
+/* ---- facts ---------------------------------------------------------------------------------- */
 
 TensorFacts *
 tensor_facts_new(PyObject *spec)
@@ -565,7 +565,7 @@ tensor_setup(PyObject *module, PyObject *args)
                          PyBool_FromLong(reader.storage_ready));
 }
 
-/* tensor_codes(tensor) -> (dtype, device type, device index), the numbers torch's C functions use */
+/* tensor_codes(tensor) -> (dtype, device type, device index) as torch's C functions number them */
 static PyObject *
 tensor_codes(PyObject *module, PyObject *tensor)
 {
@@ -585,7 +585,8 @@ tensor_codes(PyObject *module, PyObject *tensor)
 static PyMethodDef functions[] = {
     {"tensor_setup", tensor_setup, METH_VARARGS,
      "Find out how tensors are read, by samples; return what was found."},
-    {"tensor_codes", tensor_codes, METH_O, "Return a tensor's dtype and device as torch's numbers."},
+    {"tensor_codes", tensor_codes, METH_O,
+     "Return a tensor's dtype and device as torch's numbers."},
     {NULL, NULL, 0, NULL},
 };
 
