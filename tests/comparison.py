@@ -75,7 +75,7 @@ class _Comparison:
                 ("suppress", a.__suppress_context__, b.__suppress_context__),
             ])  # fmt: skip
         if isinstance(a, (dict, types.MappingProxyType)):
-            keys, others = list(dict.keys(a)) if isinstance(a, dict) else list(a), list(b)
+            keys, others = list(a), list(b)
             if len(keys) != len(others):
                 return f"{path}: keys {keys!r} became {others!r}"
             if isinstance(a, collections.defaultdict):

@@ -85,11 +85,9 @@ def _scalars(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
         if value.requires_grad and value.grad_fn is not None and id(value) not in seen:
             seen.add(id(value))
             yield value.sum()
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _scalars(item, seen)
-    elif isinstance(value, dict):
-        for item in value.values():
+    elif isinstance(value, (list, tuple, dict)) and id(value) not in seen:
+        seen.add(id(value))
+        for item in value.values() if isinstance(value, dict) else value:
             yield from _scalars(item, seen)
 
 
