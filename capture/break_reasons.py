@@ -81,9 +81,7 @@ CANNOT_REBUILD = BreakReason(
     "{what} is needed after the graph and has no rule to rebuild it.",
     [_MOVE_OUT],
 )
-SIDE_EFFECT = BreakReason(
-    "CAP0014", "side effect that is left to Python", "{what}", [_MOVE_OUT]
-)
+SIDE_EFFECT = BreakReason("CAP0014", "side effect that is left to Python", "{what}", [_MOVE_OUT])
 CLASS_DEFINITION = BreakReason(
     "CAP0015",
     "class statement",

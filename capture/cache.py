@@ -27,7 +27,9 @@ class FrameFamily:
     """What all sites of one captured frame share: its resume sites, breaks and loops."""
 
     sites: dict[Any, tuple[weakref.ref[CodeType], Site]] = field(default_factory=dict)
-    breaks: dict[Any, tuple[weakref.ref[CodeType], Break, tuple[Site, ...]]] = field(default_factory=dict)
+    breaks: dict[Any, tuple[weakref.ref[CodeType], Break, tuple[Site, ...]]] = field(
+        default_factory=dict
+    )
     run_loops: set[tuple[int, int]] = field(default_factory=set)
 
 

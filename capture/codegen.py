@@ -83,7 +83,7 @@ class Codegen:
         self._keep: list[Any] = []
         self._temps = 0
 
-    # --- pieces of expressions ------------------------------------------------------------------
+    # --- pieces of expressions --------------------------------------------------------------------
 
     def const(self, value: Any, hint: str = "k") -> str:
         """The name of a live object in the epilogue's table."""
@@ -166,18 +166,20 @@ class Codegen:
         """``a, b, `` for a tuple or list display."""
         return "".join(f"{self.ref(i)}, " for i in items)
 
-    # --- effects -------------------------------------------------------------------------------------
+    # --- effects ----------------------------------------------------------------------------------
 
     def replay(self, effect: Effect) -> None:
         """Emit one journalled write."""
         rule = _REPLAY[effect.kind]
         rule(self, effect)
 
-    # --- the end ----------------------------------------------------------------------------------------
+    # --- the end ----------------------------------------------------------------------------------
 
     def finish(self, result: str, name: str) -> tuple[types.FunctionType, str]:
         """The epilogue function and its source; arguments: captures, then outputs."""
-        arguments = ", ".join([*self.captures.values(), *(f"o{i}" for i in range(len(self.outputs)))])
+        arguments = ", ".join(
+            [*self.captures.values(), *(f"o{i}" for i in range(len(self.outputs)))]
+        )
         body = "\n    ".join([*self.lines, f"return {result}"])
         source = f"def epilogue({arguments}):\n    {body}\n"
         namespace = self.table
@@ -186,7 +188,7 @@ class Codegen:
         return fn, source
 
 
-# --- rebuilding -------------------------------------------------------------------------------------------
+# --- rebuilding -----------------------------------------------------------------------------------
 
 
 def _list(cg: Codegen, v: ListVariable) -> str:
@@ -212,7 +214,7 @@ def _tuple(cg: Codegen, v: TupleVariable) -> str:
         return cg.temp(items)
     if v.cls is torch.Size:
         return cg.temp(f"{cg.const(torch.Size, 'Size')}({items})")
-    if v.cls.__module__ == "torch.return_types" or not hasattr(v.cls, "_fields") and _is_structseq(v.cls):
+    if v.cls.__module__ == "torch.return_types" or _is_structseq(v.cls):
         return cg.temp(f"{_class(cg, v)}({items})")
     name = cg.temp(f"{cg.const(tuple.__new__, 'tuple_new')}({_class(cg, v)}, {items})")
     cg._names[id(v)] = name
@@ -221,7 +223,7 @@ def _tuple(cg: Codegen, v: TupleVariable) -> str:
 
 
 def _is_structseq(cls: type) -> bool:
-    return hasattr(cls, "n_sequence_fields")
+    return hasattr(cls, "n_sequence_fields") and not hasattr(cls, "_fields")
 
 
 def _class(cg: Codegen, v: ObjectVariable) -> str:
@@ -297,7 +299,11 @@ def _attrs(cg: Codegen, v: ObjectVariable, name: str) -> None:
 def _set_attribute(cg: Codegen, v: ObjectVariable, name: str, attr: str, value: Any) -> None:
     """Emit a write (or deletion) of an attribute past ``__setattr__`` and properties."""
     raw = lookup_mro(v.cls, attr)[0]
-    if raw is not MISSING and is_data_descriptor(raw) and type(raw) is not types.MemberDescriptorType:
+    if (
+        raw is not MISSING
+        and is_data_descriptor(raw)
+        and type(raw) is not types.MemberDescriptorType
+    ):
         held = f"{cg.const(object.__getattribute__, 'get_attribute')}({name}, '__dict__')[{attr!r}]"
         cg.lines.append(f"del {held}" if value is DELETED else f"{held} = {cg.ref(value)}")
     elif value is DELETED:
@@ -349,7 +355,9 @@ def _function(cg: Codegen, v: FunctionVariable) -> str:
     defaults = f"({cg.refs(v.defaults)})" if v.defaults else "None"
     make = cg.const(types.FunctionType, "function_type")
     globals_ = cg.ref(v.globals)
-    name = cg.name(v, f"{make}({cg.const(v.code, 'code')}, {globals_}, {v.name!r}, {defaults}, {closure})")
+    name = cg.name(
+        v, f"{make}({cg.const(v.code, 'code')}, {globals_}, {v.name!r}, {defaults}, {closure})"
+    )
     if v.qualname != v.code.co_qualname:
         cg.lines.append(f"{name}.__qualname__ = {v.qualname!r}")
     if v.kwdefaults:
@@ -390,7 +398,9 @@ def _method(cg: Codegen, v: MethodVariable) -> str:
         if isinstance(fn.value, types.ClassMethodDescriptorType):
             return cg.temp(f"{getter}({cg.const(fn.value)}, None, {instance})")
         return cg.temp(f"{getter}({cg.const(fn.value)}, {instance}, {owner}({instance}))")
-    return cg.temp(f"{cg.const(types.MethodType, 'method_type')}({cg.ref(fn)}, {cg.ref(v.instance)})")
+    return cg.temp(
+        f"{cg.const(types.MethodType, 'method_type')}({cg.ref(fn)}, {cg.ref(v.instance)})"
+    )
 
 
 def _partial(cg: Codegen, v: PartialVariable) -> str:
@@ -419,7 +429,9 @@ def _iterator(cg: Codegen, v: IteratorVariable) -> str:
         cg.lines.append(f"{name}.__setstate__({v.position})")
         return name
     if kind == "enumerate":
-        return cg.temp(f"{cg.const(enumerate, 'enumerate')}({cg.ref(v.parts[0])}, {v.target + v.position})")
+        return cg.temp(
+            f"{cg.const(enumerate, 'enumerate')}({cg.ref(v.parts[0])}, {v.target + v.position})"
+        )
     if kind == "zip":
         return cg.temp(f"{cg.const(zip, 'zip')}({cg.refs(v.parts)})")
     if kind == "map":
@@ -467,7 +479,7 @@ _REBUILD: dict[type, Any] = {
 }
 
 
-# --- replaying ------------------------------------------------------------------------------------------------
+# --- replaying ------------------------------------------------------------------------------------
 
 
 def _replay_attr(cg: Codegen, effect: Effect) -> None:
@@ -492,7 +504,9 @@ def _replay_dict(cg: Codegen, effect: Effect) -> None:
             f"{_dict_method(cg, target, '__setitem__')}({name}, {cg.ref(key)}, {cg.ref(value)})"
         )
     elif effect.kind == "dict_del":
-        cg.lines.append(f"{_dict_method(cg, target, '__delitem__')}({name}, {cg.ref(effect.value[0])})")
+        cg.lines.append(
+            f"{_dict_method(cg, target, '__delitem__')}({name}, {cg.ref(effect.value[0])})"
+        )
     elif effect.kind == "dict_clear":
         cg.lines.append(f"{_dict_method(cg, target, 'clear')}({name})")
     else:
@@ -509,21 +523,24 @@ def _replay_list(cg: Codegen, effect: Effect) -> None:
         items = f"({cg.refs(target._items or [])})"
         if target.is_deque:
             cg.lines.append(f"{cg.const(collections.deque.clear, 'deque_clear')}({name})")
-            cg.lines.append(f"{cg.const(collections.deque.extend, 'deque_extend')}({name}, {items})")
+            extend = cg.const(collections.deque.extend, "deque_extend")
+            cg.lines.append(f"{extend}({name}, {items})")
         else:
             whole = cg.const(slice(None), "whole")
-            cg.lines.append(f"{cg.const(list.__setitem__, 'list_setitem')}({name}, {whole}, {items})")
+            setter = cg.const(list.__setitem__, "list_setitem")
+            cg.lines.append(f"{setter}({name}, {whole}, {items})")
     elif target.is_deque:
-        cg.lines.append(
-            f"{cg.const(collections.deque.extend, 'deque_extend')}({name}, ({cg.refs(target.tail)}))"
-        )
+        extend = cg.const(collections.deque.extend, "deque_extend")
+        cg.lines.append(f"{extend}({name}, ({cg.refs(target.tail)}))")
     else:
         cg.lines.append(f"{cg.const(list.extend, 'list_extend')}({name}, ({cg.refs(target.tail)}))")
 
 
 def _replay_set(cg: Codegen, effect: Effect) -> None:
     method = set.add if effect.kind == "set_add" else set.discard
-    cg.lines.append(f"{cg.const(method, effect.kind)}({cg.ref(effect.target)}, {cg.ref(effect.key)})")
+    cg.lines.append(
+        f"{cg.const(method, effect.kind)}({cg.ref(effect.target)}, {cg.ref(effect.key)})"
+    )
 
 
 def _replay_cell(cg: Codegen, effect: Effect) -> None:

@@ -11,7 +11,7 @@ import time
 import traceback
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,6 @@ from capture.codegen import CannotRebuild, Codegen
 from capture.config import settings as config
 from capture.errors import (
     BackendCompilerFailed,
-    CaptureError,
     FailOnRecompileLimitHit,
     GraphBreak,
     InternalError,
@@ -36,17 +35,14 @@ from capture.errors import (
 from capture.guards.kinds import IsNotSame
 from capture.instructions.analysis import rebound_in_loops
 from capture.instructions.decode import decode
-from capture.instructions.versions import NULL_BEFORE_CALLABLE
 from capture.sources import (
     CellContentsSource,
     ClosureCellSource,
     DictItemSource,
-    GlobalsSource,
     InstanceDictSource,
     LocalSource,
     Source,
 )
-from capture.symbolic_convert import handlers
 from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.handlers.exceptions import HandlerMarker
 from capture.symbolic_convert.resume import (
@@ -63,7 +59,6 @@ from capture.variables.base import NULL, LazyVariable, Variable
 from capture.variables.containers import DictVariable, ListVariable, SetVariable
 from capture.variables.functions import CellVariable, FunctionVariable
 from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVariable
-from capture.variables.wrap import name_for
 
 __all__ = ["Converter", "Options"]
 
@@ -157,8 +152,9 @@ class Converter:
                 history.limit_reported = True
                 text = (
                     f"{func.__qualname__} ({where}) reached the recompile limit of "
-                    f"{config.recompile_limit}; what is compiled stays in use, other calls run eagerly. "
-                    f"Last reason: {sentence}. Raise capture.config.recompile_limit, or keep this from changing."
+                    f"{config.recompile_limit}; what is compiled stays in use, other calls run "
+                    f"eagerly. Last reason: {sentence}. Raise capture.config.recompile_limit, or "
+                    "keep this from changing."
                 )
                 if config.fail_on_recompile_limit_hit or self.options.fullgraph:
                     raise FailOnRecompileLimitHit(text)
@@ -196,11 +192,9 @@ class _Piece:
         self.code = func.__code__
         self.break_at = break_at
         self.name = f"{self.code.co_name}_{converter.pieces}"
-        self.tracer = Translator(
-            self.name, func, history.dynamic, break_at, self.family.run_loops
-        )
+        self.tracer = Translator(self.name, func, history.dynamic, break_at, self.family.run_loops)
 
-    # --- the start ------------------------------------------------------------------------------
+    # --- the start --------------------------------------------------------------------------------
 
     def root_frame(self) -> Frame:
         """The frame as the site says it stands."""
@@ -254,7 +248,7 @@ class _Piece:
             depth += 1
         return frame
 
-    # --- the whole ---------------------------------------------------------------------------------
+    # --- the whole --------------------------------------------------------------------------------
 
     def make(self) -> Entry | None:
         """Translate, rebuild, compile; the entry is added to the site."""
@@ -293,7 +287,9 @@ class _Piece:
         ordinal = signal.variable.created_at
         if ordinal < 0 or ordinal in self.break_at:
             raise SkipFrame(f"{signal.reason.id}: {signal.explanation}")
-        self.break_at[ordinal] = GraphBreak(reasons.GENERATOR_ESCAPES, what=signal.variable.describe())
+        self.break_at[ordinal] = GraphBreak(
+            reasons.GENERATOR_ESCAPES, what=signal.variable.describe()
+        )
 
     def report_break(self, signal: GraphBreak) -> None:
         """Log and count a graph break; under ``fullgraph`` it is an error."""
@@ -313,21 +309,26 @@ class _Piece:
             v
             for v in tracer.identity.values()
             if v.source is not None
-            and isinstance(v, (ListVariable, DictVariable, SetVariable, ObjectVariable, CellVariable))
+            and isinstance(
+                v, (ListVariable, DictVariable, SetVariable, ObjectVariable, CellVariable)
+            )
             and not isinstance(v, (ClassVariable, ModuleVariable, FunctionVariable))
         ]
         for v in changed:
             for other in others:
                 if other is not v and v.python_type() is other.python_type():
-                    assert v.source is not None and other.source is not None
+                    assert v.source is not None
+                    assert other.source is not None
                     if _may_alias(v.source, other.source):
                         tracer.guard(IsNotSame(v.source, other.source))
         self.guard_instance_dicts(others)
 
-    def guard_instance_dicts(self, others: list[Variable]) -> None:
+    def guard_instance_dicts(self, others: Sequence[Variable]) -> None:
         """A dict passed in may be the ``__dict__`` of an object: two names for one thing."""
         journal = self.tracer.effects.journal
-        names = {id(e.target): e.target for e in journal if e.kind == "attr" or e.kind.startswith("dict")}
+        names = {
+            id(e.target): e.target for e in journal if e.kind == "attr" or e.kind.startswith("dict")
+        }
         keys = {e.key for e in journal if type(e.key) is str}
         for v in others:
             if type(v) is not DictVariable or v.cls is not dict or _is_attribute(v.source):
@@ -343,7 +344,7 @@ class _Piece:
                 if not keys.isdisjoint(real) and v.source is not None and other.source is not None:
                     self.tracer.guard(IsNotSame(InstanceDictSource(other.source), v.source))
 
-    # --- the end of the piece -----------------------------------------------------------------------
+    # --- the end of the piece ---------------------------------------------------------------------
 
     def finish(self, cg: Codegen) -> str:
         """Emit the effects and the result; the expression that the epilogue returns."""
@@ -371,7 +372,7 @@ class _Piece:
             if cell is None:
                 cell = frame.cells[name] = CellVariable()
             cells.append(cg.ref(cell))
-        discard = False
+        target: Break | Site
         if not innermost:
             index = frame.index - 1
             discard = frame.await_discard
@@ -427,7 +428,9 @@ class _Piece:
             return found[1]
         layout = outcome.layout
         arg0 = code.co_varnames[0] if takes_slot0(code) else None
-        slot0 = layout.arg0_in_cell or (arg0 is not None and bool(layout.locals) and layout.locals[0] == arg0)
+        slot0 = layout.arg0_in_cell or (
+            arg0 is not None and bool(layout.locals) and layout.locals[0] == arg0
+        )
         site = Site(
             outcome.index,
             layout,
@@ -447,7 +450,9 @@ class _Piece:
         made = make_break_code(code, index, layout)
         return self.remember_break(key, code, layout, made)
 
-    def await_target(self, code: types.CodeType, index: int, layout: Layout, discard: bool) -> Break:
+    def await_target(
+        self, code: types.CodeType, index: int, layout: Layout, discard: bool
+    ) -> Break:
         """The code that waits for a callee in the place of its call."""
         key = (id(code), index, layout, discard)
         found = self.family.breaks.get(key)
@@ -466,7 +471,7 @@ class _Piece:
         self.family.breaks[key] = (weakref.ref(code), target, sites)
         return target
 
-    # --- the entry ---------------------------------------------------------------------------------------
+    # --- the entry --------------------------------------------------------------------------------
 
     def make_entry(self, cg: Codegen, result: str) -> Entry:
         """Compile the graph and put everything together."""
@@ -538,7 +543,7 @@ def _carried_numbers(code: types.CodeType, outcome: Outcome) -> set[Source]:
         if name in rebound:
             found.add(LocalSource(place, name))
         place += 1
-    for depth, slot in enumerate(s for s in layout.stack if s is not Slot.NULL):
+    for depth in range(len(layout.stack) - layout.stack.count(Slot.NULL)):
         found.add(_stack_source(place, depth))
         place += 1
     return found
@@ -573,7 +578,3 @@ def _restoring_grad_mode(fn: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return run
-
-
-assert handlers and decode and CaptureError and GlobalsSource and NULL_BEFORE_CALLABLE is not None
-assert name_for

@@ -42,8 +42,8 @@ def main(console: Console | None = None) -> int:
 
 
 def _check_native() -> str:
-    result = _native.self_test()
-    return str(_native.__file__) if result is None else f"{_native.__file__}: {result}"
+    _native.self_test()
+    return str(_native.__file__)
 
 
 def _check_capture() -> str:

@@ -10,7 +10,7 @@ import functools
 import os
 import sysconfig
 import types
-import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
@@ -25,8 +25,14 @@ from capture.variables.marks import CONSTANT, DISABLE, GRAPH, mark
 from capture.variables.torch_calls import SPECIAL_HANDLERS, register_special
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "compile", "disable", "graph_break", "is_compiling", "reset",
-]  # fmt: skip
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "disable",
+    "graph_break",
+    "is_compiling",
+    "reset",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_BACKEND = "eager"
@@ -87,7 +93,9 @@ def _recompile(module: torch.nn.Module, settings: dict[str, Any]) -> Any:
     return compile(module, **settings)
 
 
-def _compile_module(module: torch.nn.Module, region: Region, settings: dict[str, Any]) -> torch.nn.Module:
+def _compile_module(
+    module: torch.nn.Module, region: Region, settings: dict[str, Any]
+) -> torch.nn.Module:
     """A module of a subclass of the original's class that shares its state."""
     cls = type(module)
     if isinstance(module, _CompiledModule):
@@ -103,16 +111,35 @@ def _compile_module(module: torch.nn.Module, region: Region, settings: dict[str,
         "_capture_settings": settings,
         "_orig_mod": module,
     }
-    made = types.new_class(cls.__name__, (_CompiledModule, cls), {}, lambda ns: ns.update(namespace))
-    compiled = made.__new__(made)
+    bases = (_CompiledModule, cls)
+    made: Any = types.new_class(cls.__name__, bases, {}, lambda ns: ns.update(namespace))
+    compiled: torch.nn.Module = made.__new__(made)
     object.__setattr__(compiled, "__dict__", module.__dict__)
-    return compiled  # type: ignore[no-any-return]
+    return compiled
 
 
 @overload
-def compile(model: F, **settings: Any) -> F: ...
+def compile(
+    model: F,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: str | Callable[..., Any] = ...,
+    mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    disable: bool = ...,
+) -> F: ...
 @overload
-def compile(model: None = None, **settings: Any) -> Callable[[F], F]: ...
+def compile(
+    model: None = None,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: str | Callable[..., Any] = ...,
+    mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    disable: bool = ...,
+) -> Callable[[F], F]: ...
 def compile(
     model: Any = None,
     *,
@@ -147,7 +174,8 @@ def compile(
         return functools.partial(compile, **settings)
     if not callable(model):
         raise UserError(
-            f"capture.compile takes a function, method, module or other callable, not {type(model).__name__}"
+            "capture.compile takes a function, method, module or other callable, "
+            f"not {type(model).__name__}"
         )
     if mode is not None and options is not None:
         raise UserError("give either mode or options, not both")
@@ -157,9 +185,7 @@ def compile(
     if options:
         compiler = functools.partial(compiler, options=options)
     _configure_hook()
-    converter = Converter(
-        Options(backend=compiler, fullgraph=fullgraph, dynamic=dynamic)
-    )
+    converter = Converter(Options(backend=compiler, fullgraph=fullgraph, dynamic=dynamic))
     region = Region(converter.convert, converter.make_resume, name=backend_name(backend))
     _regions.append(region)
     if isinstance(model, torch.nn.Module):
@@ -175,20 +201,16 @@ class _Regions:
     """The live regions, weakly."""
 
     def __init__(self) -> None:
-        import weakref
-
-        self._refs: list[Any] = []
-        self._weak = weakref.ref
+        self._refs: list[weakref.ref[Region]] = []
 
     def append(self, region: Region) -> None:
-        try:
-            self._refs.append(self._weak(region))
-        except TypeError:
-            self._refs.append(lambda r=region: r)
+        """Add a region; now and then forget the dead ones."""
+        self._refs.append(weakref.ref(region))
         if len(self._refs) > 64 and len(self._refs) & (len(self._refs) - 1) == 0:
             self._refs = [r for r in self._refs if r() is not None]
 
     def live(self) -> list[Region]:
+        """The regions that are still in use."""
         return [r for r in (ref() for ref in self._refs) if r is not None]
 
 
@@ -256,4 +278,3 @@ def assume_constant_result(fn: F) -> F:
 
 register_special(graph_break, SPECIAL_HANDLERS["break"])
 register_special(is_compiling, SPECIAL_HANDLERS["true"])
-assert warnings

@@ -121,13 +121,15 @@ def set_table(tracer: Tracer, v: SetVariable) -> Any:
 
 
 def _next_of_set(tracer: Tracer, it: IteratorVariable) -> Variable | None:
+    owner: SetVariable
+    items: list[Variable]
     owner, items = it.target
     entries = owner.entries(tracer)
     if it.position >= len(items) and len(entries) == len(items):
         return None
     if len(entries) != len(items):
         tracer.raise_error(RuntimeError, "Set changed size during iteration")
-    item: Variable = items[it.position]
+    item = items[it.position]
     if entries.get(key_of(tracer, item)) is not item:
         unsupported(reasons.UNKNOWN_OPERATION, "a set changed while it is iterated")
     it.position += 1

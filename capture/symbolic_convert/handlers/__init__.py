@@ -13,5 +13,13 @@ from capture.symbolic_convert.handlers import (
 )
 
 __all__ = [
-    "calls", "containers", "context", "exceptions", "generators", "jumps", "loads", "operators", "stores",
-]  # fmt: skip
+    "calls",
+    "containers",
+    "context",
+    "exceptions",
+    "generators",
+    "jumps",
+    "loads",
+    "operators",
+    "stores",
+]

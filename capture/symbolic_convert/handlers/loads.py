@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from capture.symbolic_convert.translator import Translator
 
 
+UNBOUND = "cannot access local variable {!r} where it is not associated with a value"
+UNBOUND_FREE = (
+    "cannot access free variable {!r} where it is not associated with a value in enclosing scope"
+)
+
+
 def constant(tracer: Translator, value: Any) -> Variable:
     """The variable of a constant of the code."""
     kind = type(value)
@@ -52,10 +58,7 @@ def load_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     name: Any = inst.arg
     value = frame.locals.get(name)
     if value is None:
-        tracer.raise_error(
-            UnboundLocalError,
-            f"cannot access local variable {name!r} where it is not associated with a value",
-        )
+        tracer.raise_error(UnboundLocalError, UNBOUND.format(name))
     frame.stack.append(value)
 
 
@@ -82,10 +85,7 @@ def delete_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """``del`` of a local variable."""
     name: Any = inst.arg
     if frame.locals.pop(name, None) is None:
-        tracer.raise_error(
-            UnboundLocalError,
-            f"cannot access local variable {name!r} where it is not associated with a value",
-        )
+        tracer.raise_error(UnboundLocalError, UNBOUND.format(name))
 
 
 @raw(Op.MAKE_CELL)
@@ -130,14 +130,8 @@ def load_deref(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     value = frame.cells[name].get(tracer)
     if value is None:
         if name in frame.code.co_freevars:
-            tracer.raise_error(
-                NameError,
-                f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope",
-            )
-        tracer.raise_error(
-            UnboundLocalError,
-            f"cannot access local variable {name!r} where it is not associated with a value",
-        )
+            tracer.raise_error(NameError, UNBOUND_FREE.format(name))
+        tracer.raise_error(UnboundLocalError, UNBOUND.format(name))
     frame.stack.append(value)
 
 

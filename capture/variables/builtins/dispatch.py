@@ -104,11 +104,19 @@ def python_rule(
     module = fn.value.__module__ or ""
     if module.startswith("torch"):
         return torch_calls.call_rule(tracer, value, args, kwargs)
-    if module == "importlib" or module.startswith("importlib.") or module in _NATIVE_MODULES:
+    if module == _OWN_API and fn.qualname == "_CompiledModule.__call__":
+        return None
+    if (
+        module == _OWN_API
+        or module == "importlib"
+        or module.startswith("importlib.")
+        or module in _NATIVE_MODULES
+    ):
         unsupported(reasons.UNKNOWN_CALLABLE, f"{module}.{fn.qualname}")
     return None
 
 
+_OWN_API = "capture.eval_frame"
 _NATIVE_MODULES = frozenset(
     {
         "random", "threading", "logging", "warnings", "subprocess", "socket", "inspect",

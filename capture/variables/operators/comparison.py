@@ -194,7 +194,9 @@ def container_compare(
     if a_set is not None and b_set is not None:
         return boolean(fn(a_set.keys(), b_set.keys()))
     if isinstance(left, SliceVariable) and isinstance(right, SliceVariable):
-        return compare_sequences(tracer, symbol, TupleVariable(left.parts), TupleVariable(right.parts))
+        return compare_sequences(
+            tracer, symbol, TupleVariable(left.parts), TupleVariable(right.parts)
+        )
     if isinstance(left, RangeVariable) and isinstance(right, RangeVariable):
         return fold(tracer, fn, left.value, right.value)
     if (
