@@ -144,12 +144,12 @@ typedef struct {
     PyObject **slots; /* strong */
 } Run;
 
-/* Of an atom its own hash; all else is looked up by identity, for which tensors and plain objects
- * hash: what Tensor.__hash__ says too, without calling it. */
+/* Of atoms and of what hashes as a plain object, its hash; of all else what Tensor.__hash__ says,
+ * the hash of its address, without calling that. */
 static Py_hash_t
 lookup_hash(PyObject *key)
 {
-    if (guard_is_atom(key)) {
+    if (guard_is_atom(key) || Py_TYPE(key)->tp_hash == PyBaseObject_Type.tp_hash) {
         Py_hash_t hash = PyObject_Hash(key);
         if (hash == -1) {
             PyErr_Clear();

@@ -89,7 +89,7 @@ struct Node {
     /* memory */
     PyObject *seen_owner;  /* borrowed, compared only */
     uint64_t seen_version;
-    PyObject *seen_value;  /* as a child; borrowed, good while the owner's version is seen_version */
+    PyObject *seen_value;  /* as a child; borrowed, good while its owner's version is seen */
 };
 
 typedef enum {
