@@ -79,7 +79,6 @@ class Codegen:
         self._output_names: dict[int, str] = {}
         self._names: dict[int, str] = {}
         self._consts: dict[int, str] = {}
-        self._pending: list[Any] = []
         self._keep: list[Any] = []
         self._temps = 0
 
@@ -118,6 +117,8 @@ class Codegen:
     def literal(self, value: Any) -> str:
         """An expression for a constant."""
         kind = type(value)
+        if kind is int and value.bit_length() > 256:
+            return self.const(value)
         if kind in _LITERALS and not (kind is str and len(value) > 200):
             return repr(value)
         if kind is float and value == value and value not in (float("inf"), float("-inf")):

@@ -34,7 +34,6 @@ class ConstantVariable(Variable):
 NONE = ConstantVariable(None)
 TRUE = ConstantVariable(True)
 FALSE = ConstantVariable(False)
-NOT_IMPLEMENTED = ConstantVariable(NotImplemented)
 
 
 def boolean(value: object) -> ConstantVariable:
@@ -79,7 +78,10 @@ class ScalarVariable(Variable):
         if self.source is not None:
             tracer.guard(Equals(self.source, value))
             return ConstantVariable(value, self.source)
-        guard_expression(tracer, f"({self.text}) == {value!r}", self.sources)
+        if type(value) is float:  # by its text: nan equals nan, and -0.0 is not 0.0
+            guard_expression(tracer, f"repr({self.text}) == {repr(value)!r}", self.sources)
+        else:
+            guard_expression(tracer, f"({self.text}) == {value!r}", self.sources)
         return ConstantVariable(value)
 
 

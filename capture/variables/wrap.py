@@ -84,7 +84,9 @@ def wrap(tracer: Tracer, value: Any, source: Source) -> Variable:
         return ConstantVariable(value, source)
     known = tracer.identity.get(id(value))
     if known is not None:
-        if known.source != source and known.source is not None:
+        if known.source is None:  # met before as a constant of the program
+            tracer.guard(IdIs(source, value))
+        elif known.source != source:
             same_object(tracer, known, value, source)
         return known
     variable = wrap_object(tracer, kind, value, source)

@@ -112,6 +112,9 @@ def return_value(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """Return to the caller, or from the piece."""
     value = frame.stack.pop()
     tracer.frames.pop()
+    if frame.override is not None and not _is_none(tracer, value):
+        kind = value.python_type().__name__
+        tracer.raise_error(TypeError, f"__init__() should return None, not {kind!r}")
     if frame.generator is not None:
         frame.generator.state = "finished"
         frame.result = value

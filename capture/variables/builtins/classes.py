@@ -5,13 +5,16 @@ from __future__ import annotations
 import abc
 import collections
 import types
+import weakref
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from capture import break_reasons as reasons
+from capture.guards.kinds import ExprHolds
 from capture.variables import operators
-from capture.variables.attributes import type_of
+from capture.variables.attributes import type_of, type_source_of
 from capture.variables.base import Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.constant import NONE, ConstantVariable, boolean, is_none
@@ -172,7 +175,28 @@ def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
             tracer.wrap_static(hook, None), [tracer.class_variable(klass, None), obj], {}
         )
         return operators.truth(tracer, result)
-    return issubclass(cls, klass)
+    found = issubclass(cls, klass)
+    where = type_source_of(tracer, obj)
+    if where is not None and klass.__module__ not in _SETTLED:
+        check = SubclassIs(weakref.ref(klass), found)
+        tracer.guard(ExprHolds((where,), check, f"issubclass({where.name}, {klass.__name__})"))
+    return found
+
+
+_SETTLED = ("collections.abc", "typing", "numbers", "torch.nn.parameter")
+
+
+@dataclass(frozen=True)
+class SubclassIs:
+    """Ask an abstract class again: classes may be registered with it at any time."""
+
+    klass: weakref.ref[type]
+    expected: bool
+
+    def __call__(self, cls: type) -> bool:
+        """True if the answer is the same."""
+        klass = self.klass()
+        return klass is not None and issubclass(cls, klass) is self.expected
 
 
 # modules whose metaclasses answer ``isinstance`` as ABCMeta does

@@ -223,6 +223,18 @@ def dispatch_binary(
         unsupported(
             reasons.UNKNOWN_OPERATION, f"`{symbol}` on {left_cls.__name__} and {right_cls.__name__}"
         )
+    if isinstance(left, SequenceVariable) and symbol == "+" and left.cls is not torch.Size:
+        word = next((b.__name__ for b in (list, tuple) if issubclass(left.cls, b)), None)
+        if word is None or left.cls.__name__ != word:
+            unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError about {left.describe()}")
+        tracer.raise_error(
+            TypeError, f'can only concatenate {word} (not "{right_cls.__name__}") to {word}'
+        )
+    if symbol == "*" and (isinstance(left, SequenceVariable) or isinstance(right, SequenceVariable)):
+        other = right_cls if isinstance(left, SequenceVariable) else left_cls
+        tracer.raise_error(
+            TypeError, f"can't multiply sequence by non-int of type {other.__name__!r}"
+        )
     tracer.raise_error(
         TypeError,
         f"unsupported operand type(s) for {symbol}: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from capture import break_reasons as reasons
@@ -40,6 +41,8 @@ def constant_binary(
 def scalar_text(v: Variable, sources: list[Any]) -> str:
     """The expression of a number over ``a0..``, its sources appended to ``sources``."""
     if isinstance(v, ConstantVariable):
+        if isinstance(v.value, float) and not math.isfinite(v.value):
+            return f"(float('{v.value!r}'))"
         return f"({v.value!r})"
     assert isinstance(v, ScalarVariable)
     text = v.text
@@ -59,6 +62,20 @@ def _known(v: Variable) -> Any:
     return v.example
 
 
+def _power_keeps_type(base: Variable, exponent: Variable) -> bool:
+    """True if the type of a power does not depend on the numbers (2 ** -1, (-8.0) ** 0.5)."""
+    if exponent.python_type() is float:
+        return isinstance(base, ConstantVariable) and base.value > 0
+    if base.python_type() is float:
+        return True
+    return isinstance(exponent, ConstantVariable) and exponent.value >= 0
+
+
+def _is_huge(number: int) -> bool:
+    """True for integers whose text is not worth having in a guard."""
+    return number.bit_length() > 256
+
+
 def scalar_binary(
     tracer: Tracer, symbol: str, fn: Any, left: Variable, right: Variable
 ) -> Variable | None:
@@ -70,11 +87,15 @@ def scalar_binary(
             return None
         if not isinstance(v, (ConstantVariable, ScalarVariable)):
             return None
+    if symbol == "**" and not _power_keeps_type(left, right):
+        return None
     try:
         example = fn(_known(left), _known(right))
     except ArithmeticError:
         return None
-    if type(example) not in (int, float):
+    if type(example) not in (int, float) or isinstance(example, int) and _is_huge(example):
+        return None
+    if any(type(_known(v)) is int and _is_huge(_known(v)) for v in (left, right)):
         return None
     sources: list[Any] = []
     text = f"{scalar_text(left, sources)} {symbol} {scalar_text(right, sources)}"
