@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib
 import os
 import sysconfig
 import types
@@ -17,7 +18,15 @@ from typing import Any, TypeVar, overload
 import torch
 
 from capture import counters
-from capture._native import CompiledFunction, Disabled, Region, skip_code, skip_files, tracing
+from capture._native import (
+    CompiledFunction,
+    Disabled,
+    Region,
+    disable_code,
+    skip_code,
+    skip_files,
+    tracing,
+)
 from capture.backends.registry import backend_name, lookup_backend
 from capture.convert_frame import Converter, Options
 from capture.errors import UserError
@@ -60,6 +69,8 @@ def _configure_hook() -> None:
     )
     # Folders lie within each other (torch in site-packages in the standard library's): the longest
     # prefix decides. What leads to ``forward`` is left to Python: one code serves all modules.
+    # What an import runs is no part of the program's tensor work.
+    disable_code(importlib._bootstrap._find_and_load.__code__)  # type: ignore[attr-defined]
     module = torch.nn.Module
     for name in ("_wrapped_call_impl", "_call_impl", "__getattr__", "__setattr__", "__delattr__"):
         skip_code(getattr(module, name).__code__)
