@@ -506,6 +506,9 @@ class _Piece:
         tree = tracer.guards.compile(captures)
         if _guards.enabled:
             _guards.info("%s\n%s", self.name, "\n".join(f"  {g}" for g in tracer.guards))
+        if _effects.enabled:
+            journal = "\n".join(f"  {effect}" for effect in tracer.effects.journal)
+            _effects.info("%s\n%s", self.name, journal)
         entry = Entry(
             tree, fn, len(keys), boxed, epilogue, tuple(arguments), restartable, n_outputs, None
         )

@@ -23,6 +23,10 @@ class Effect:
     key: Any = None
     value: Any = None
 
+    def __str__(self) -> str:
+        key = "" if self.key is None else f" {self.key!r}"
+        return f"{self.kind} on {self.target.describe()}{key}"
+
 
 class SideEffects:
     """The journal of one piece."""

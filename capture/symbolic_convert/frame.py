@@ -26,7 +26,7 @@ class Frame:
     __slots__ = (
         "await_discard", "cells", "code", "decoded", "fn", "generator", "globals", "handled",
         "index", "instructions", "iterations", "locals", "mark", "nested", "ordinal", "override",
-        "result", "saved", "slot0", "stack", "yielded",
+        "result", "saved", "stack", "yielded",
     )  # fmt: skip
 
     def __init__(self, code: CodeType, fn: FunctionVariable | None, globals_: DictVariable) -> None:
@@ -49,7 +49,6 @@ class Frame:
         self.mark = 0
         self.ordinal = 0
         self.iterations: dict[int, tuple[int, int, int]] | None = None
-        self.slot0: Variable | None = None
         self.await_discard = False
 
     @property

@@ -95,7 +95,6 @@ class Translator:
         self.mutations = 0
         self.ordinal = 0
         self.frames: list[Frame] = []
-        self.depth = 0
         self.break_at = break_at
         self.dynamic_sources = dynamic_sources
         self.identity: dict[int, Variable] = {}
@@ -108,7 +107,6 @@ class Translator:
         self.run_loops = run_loops
         self.result: Variable | None = None
         self.signal: GraphBreak | None = None
-        self._builtins: DictVariable | None = None
         self.guards.add(StateIs(read_state()))
         self.max_depth = max(sys.getrecursionlimit() - 100, 50)
 
@@ -366,7 +364,7 @@ class Translator:
         return started
 
     def push_call(self, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> None:
-        """Call from a CALL instruction: the result goes on the stack, now or when the frame returns."""
+        """Call from a CALL instruction; the result goes on the stack, now or by the return."""
         started = calls.start_call(self, fn, args, kwargs)
         if isinstance(started, FrameRequest):
             frame = started.frame
@@ -392,8 +390,6 @@ class Translator:
         code = fn.code
         for name, cell in zip(code.co_freevars, fn.closure, strict=True):
             frame.cells[name] = cell
-        if code.co_varnames and code.co_varnames[0] in names:
-            frame.slot0 = names[code.co_varnames[0]]
         return frame
 
     def zero_argument_super(self) -> Variable:
@@ -499,7 +495,7 @@ class Translator:
                 self.break_here(frame, signal)
 
     def break_here(self, frame: Frame, signal: GraphBreak) -> NoReturn:
-        """End the piece in front of the current instruction; translate again if it did something."""
+        """End the piece in front of the instruction; translate again if it did something."""
         if self.mutations != frame.mark:
             self.break_at[frame.ordinal] = signal
             raise Restart()
@@ -508,7 +504,7 @@ class Translator:
         raise Finished(signal)
 
     def unwind(self, signal: ObservedException, depth: int) -> None:
-        """Find the handler of an exception and go on there, or leave the frames down to ``depth``."""
+        """Go on at the handler of an exception, or leave the frames down to ``depth``."""
         frames = self.frames
         for position in range(len(frames) - 1, depth - 1, -1):
             frame = frames[position]
@@ -537,20 +533,12 @@ class Translator:
         frame.stack.append(signal.exception)
         frame.index = entry.target
 
-    def in_try(self) -> bool:
-        """True if some frame handles exceptions at its current instruction."""
-        return any(f.decoded.handler_at(max(f.index - 1, 0)) is not None for f in self.frames)
-
 
 def _position(frames: list[Frame], frame: Frame) -> int:
     for i in range(len(frames) - 1, -1, -1):
         if frames[i] is frame:
             return i
     return len(frames) - 1
-
-
-def _is_none(v: Variable) -> bool:
-    return isinstance(v, ConstantVariable) and v.value is None
 
 
 def _native_exception(cls: type) -> bool:

@@ -131,7 +131,7 @@ class TupleVariable(SequenceVariable):
 class ObjectKey:
     """Stands for a variable as a key of a Python dict of ours: equal by identity or by ``eq``."""
 
-    __slots__ = ("by_value", "hash", "tracer", "variable")
+    __slots__ = ("hash", "tracer", "variable")
 
     def __init__(self, variable: Variable, hash_: int, tracer: Tracer | None) -> None:
         self.variable = variable
@@ -154,7 +154,7 @@ class ObjectKey:
 class DictVariable(ObjectVariable):
     """A dict or an instance of a subclass: keys to (key variable, value variable)."""
 
-    __slots__ = ("absent", "default_factory", "entries", "loaded", "lru")
+    __slots__ = ("default_factory", "entries", "loaded")
 
     def __init__(
         self,
