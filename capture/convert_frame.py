@@ -100,6 +100,10 @@ class Converter:
             if self.options.fullgraph:
                 raise Unsupported(f"{func.__qualname__} cannot be captured: {signal}") from None
             return None
+        except RecursionError:
+            # Values nested deeper than the compiler's own recursion goes.
+            site.skip = True
+            return None
         except Exception as error:
             if not config.suppress_errors:
                 raise InternalError(f"capturing {func.__qualname__} failed: {error!r}") from error

@@ -57,6 +57,12 @@ if TYPE_CHECKING:
 
     from capture.guards.guard import Guard
 
+# Frames inlined into each other, and those of one function: a recursion that goes deeper is captured
+# again from there, which serves every round of it.
+_MAX_FRAMES = 1000
+_MAX_RECURSION = 40
+# Frames that wait for each other within an instruction: each takes native stack of the compiler.
+_MAX_NESTING = 50
 _MODULE_CALL_IMPL = torch.nn.Module._call_impl
 
 
@@ -108,7 +114,8 @@ class Translator:
         self.result: Variable | None = None
         self.signal: GraphBreak | None = None
         self.guards.add(StateIs(read_state()))
-        self.max_depth = max(sys.getrecursionlimit() - 100, 50)
+        self.max_depth = min(_frames_left(), _MAX_FRAMES)
+        self.nesting = 0
 
     # --- what variables see -----------------------------------------------------------------------
 
@@ -358,8 +365,14 @@ class Translator:
             assert isinstance(frame, Frame)
             frame.nested = True
             frame.override = started.override
+            if self.nesting >= _MAX_NESTING:
+                unsupported(reasons.RECURSION_TOO_DEEP, self.nesting)
             self.push_frame(frame)
-            self.run_until(len(self.frames) - 1)
+            self.nesting += 1
+            try:
+                self.run_until(len(self.frames) - 1)
+            finally:
+                self.nesting -= 1
             return frame.result
         return started
 
@@ -379,8 +392,12 @@ class Translator:
 
     def push_frame(self, frame: Frame) -> None:
         """Enter a frame."""
-        if len(self.frames) >= self.max_depth:
-            unsupported(reasons.RECURSION_TOO_DEEP, len(self.frames))
+        depth = len(self.frames)
+        if depth >= self.max_depth or (
+            depth >= _MAX_RECURSION
+            and sum(f.code is frame.code for f in self.frames) >= _MAX_RECURSION
+        ):
+            unsupported(reasons.RECURSION_TOO_DEEP, depth)
         self.frames.append(frame)
 
     def make_frame(self, fn: FunctionVariable, names: dict[str, Variable]) -> Frame:
@@ -532,6 +549,16 @@ class Translator:
             frame.stack.append(ConstantVariable(frame.instructions[index].offset // 2))
         frame.stack.append(signal.exception)
         frame.index = entry.target
+
+
+def _frames_left() -> int:
+    """How many frames deeper the program may go from where it is now."""
+    frame: types.FrameType | None = sys._getframe()
+    depth = 0
+    while frame is not None:
+        depth += 1
+        frame = frame.f_back
+    return max(sys.getrecursionlimit() - depth, 1)
 
 
 def _position(frames: list[Frame], frame: Frame) -> int:
