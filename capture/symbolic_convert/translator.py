@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 
     from capture.guards.guard import Guard
 
-# Frames inlined into each other, and those of one function: a recursion that goes deeper is captured
-# again from there, which serves every round of it.
+# Frames inlined into each other, and those of one function: a recursion that goes deeper is
+# captured again from there, which serves every round of it.
 _MAX_FRAMES = 1000
 _MAX_RECURSION = 40
 # Frames that wait for each other within an instruction: each takes native stack of the compiler.

@@ -298,6 +298,7 @@ class SetIs:
         return SetIs(tuple(map(constant_key, value)))
 
     def __call__(self, value: Any) -> bool:
+        """True if a set has these elements."""
         try:
             return bool(type(self.keys)(map(constant_key, value)) == self.keys)
         except TypeError:  # an element that is no constant

@@ -230,10 +230,11 @@ def dispatch_binary(
         tracer.raise_error(
             TypeError, f'can only concatenate {word} (not "{right_cls.__name__}") to {word}'
         )
-    if symbol == "*" and (isinstance(left, SequenceVariable) or isinstance(right, SequenceVariable)):
-        other = right_cls if isinstance(left, SequenceVariable) else left_cls
+    repeated = isinstance(left, SequenceVariable) or isinstance(right, SequenceVariable)
+    if symbol == "*" and repeated:
+        factor = right_cls if isinstance(left, SequenceVariable) else left_cls
         tracer.raise_error(
-            TypeError, f"can't multiply sequence by non-int of type {other.__name__!r}"
+            TypeError, f"can't multiply sequence by non-int of type {factor.__name__!r}"
         )
     tracer.raise_error(
         TypeError,

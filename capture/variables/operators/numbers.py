@@ -93,7 +93,7 @@ def scalar_binary(
         example = fn(_known(left), _known(right))
     except ArithmeticError:
         return None
-    if type(example) not in (int, float) or isinstance(example, int) and _is_huge(example):
+    if type(example) not in (int, float) or (isinstance(example, int) and _is_huge(example)):
         return None
     if any(type(_known(v)) is int and _is_huge(_known(v)) for v in (left, right)):
         return None
