@@ -425,10 +425,9 @@ _CONSTANT_KEYS = frozenset({type(None), bool, int, float, complex, str, bytes, t
 
 def is_constant_key(key: object) -> bool:
     """True for immutable values (tuples of them too) that mean the same in every run."""
-    kind = type(key)
-    if kind in _CONSTANT_KEYS:
+    if type(key) in _CONSTANT_KEYS:
         return True
-    return kind is tuple and all(is_constant_key(k) for k in key)  # type: ignore[attr-defined]
+    return type(key) is tuple and all(is_constant_key(k) for k in key)
 
 
 def key_of(tracer: Tracer, key: Variable) -> Any:

@@ -174,8 +174,6 @@ def delete_global(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 @raw(Op.LOAD_BUILD_CLASS)
 def load_build_class(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """The function that runs a class statement."""
-    import builtins
-
     frame.stack.append(tracer.wrap_static(builtins.__build_class__, None))
 
 

@@ -105,7 +105,9 @@ def super_getattr(tracer: Tracer, sup: SuperVariable, name: str) -> Variable:
     instance = sup.instance.realize(tracer)
     assert isinstance(start, ClassVariable)
     on_class = isinstance(instance, ClassVariable) and start.value in instance.value.__mro__
-    cls: type = instance.value if on_class else instance.python_type()  # type: ignore[attr-defined]
+    cls = instance.python_type()
+    if isinstance(instance, ClassVariable) and on_class:
+        cls = instance.value
     if name == "__class__":
         return tracer.class_variable(super, None)
     mro = cls.__mro__
