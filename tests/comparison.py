@@ -13,7 +13,19 @@ from typing import Any
 
 import torch
 
-_PLAIN = (type(None), bool, int, str, bytes, type(Ellipsis), type(NotImplemented), range, slice, torch.dtype, torch.device)
+_PLAIN = (
+    type(None),
+    bool,
+    int,
+    str,
+    bytes,
+    type(Ellipsis),
+    type(NotImplemented),
+    range,
+    slice,
+    torch.dtype,
+    torch.device,
+)
 
 
 def difference(expected: Any, actual: Any) -> str | None:
@@ -29,7 +41,8 @@ class _Comparison:
 
     def compare(self, a: Any, b: Any, path: str) -> str | None:
         if type(a) is not type(b) and not (
-            type(a).__qualname__ == type(b).__qualname__ and type(a).__module__ == type(b).__module__
+            type(a).__qualname__ == type(b).__qualname__
+            and type(a).__module__ == type(b).__module__
         ):
             return f"{path}: {type(a).__name__} ({a!r}) became {type(b).__name__} ({b!r})"
         if isinstance(a, float):
@@ -56,7 +69,9 @@ class _Comparison:
         if isinstance(a, types.FunctionType):
             return None if a.__code__ == b.__code__ else f"{path}: another function"
         if isinstance(a, types.MethodType):
-            return self.each(path, [("__func__", a.__func__, b.__func__), ("__self__", a.__self__, b.__self__)])
+            return self.each(
+                path, [("__func__", a.__func__, b.__func__), ("__self__", a.__self__, b.__self__)]
+            )
         if isinstance(a, types.ModuleType):
             return None if a is b else f"{path}: another module"
         if isinstance(a, types.CellType):
@@ -79,18 +94,27 @@ class _Comparison:
             if len(keys) != len(others):
                 return f"{path}: keys {keys!r} became {others!r}"
             if isinstance(a, collections.defaultdict):
-                found = self.compare(a.default_factory, b.default_factory, f"{path}.default_factory")
+                found = self.compare(
+                    a.default_factory, b.default_factory, f"{path}.default_factory"
+                )
                 if found is not None:
                     return found
             pairs = [(f"key {k!r}", k, o) for k, o in zip(keys, others, strict=True)]
-            pairs += [(f"[{k!r}]", dict.__getitem__(a, k), dict.__getitem__(b, o)) for k, o in zip(keys, others, strict=True)]
+            pairs += [
+                (f"[{k!r}]", _item(a, k), _item(b, o)) for k, o in zip(keys, others, strict=True)
+            ]
             return self.each(path, pairs)
         if isinstance(a, (list, tuple, collections.deque)):
             if len(a) != len(b):
                 return f"{path}: {a!r} became {b!r}"
             if isinstance(a, collections.deque) and a.maxlen != b.maxlen:
                 return f"{path}: maxlen {a.maxlen} became {b.maxlen}"
-            pairs = [(f"[{i}]", x, y) for i, (x, y) in enumerate(zip(list.__iter__(a) if isinstance(a, list) else a, b, strict=True))]
+            pairs = [
+                (f"[{i}]", x, y)
+                for i, (x, y) in enumerate(
+                    zip(list.__iter__(a) if isinstance(a, list) else a, b, strict=True)
+                )
+            ]
             return self.each(path, pairs)
         if isinstance(a, (set, frozenset)):
             try:
@@ -122,7 +146,9 @@ class _Comparison:
             return f"{path}.stride: {a.stride()} became {b.stride()}"
         if (a.grad_fn is None) != (b.grad_fn is None):
             return f"{path}.grad_fn: {a.grad_fn} became {b.grad_fn}"
-        if not torch.equal(torch.nan_to_num(a.detach(), nan=12345.0), torch.nan_to_num(b.detach(), nan=12345.0)):
+        if not torch.equal(
+            torch.nan_to_num(a.detach(), nan=12345.0), torch.nan_to_num(b.detach(), nan=12345.0)
+        ):
             return f"{path}: {a} became {b}"
         if a.is_leaf:
             return self.compare(a.grad, b.grad, f"{path}.grad")
@@ -155,3 +181,8 @@ def _state(value: Any) -> dict[str, Any]:
 def _slots(cls: type) -> Iterator[str]:
     held = cls.__dict__.get("__slots__", ())
     yield from ((held,) if isinstance(held, str) else held)
+
+
+def _item(holder: Any, key: object) -> Any:
+    """An item, past any ``__getitem__`` of a subclass."""
+    return holder[key] if type(holder) is types.MappingProxyType else dict.__getitem__(holder, key)

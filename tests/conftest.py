@@ -21,10 +21,10 @@ import torch
 
 pytest.importorskip("capture._native")
 
-import capture  # noqa: E402
-from capture import counters  # noqa: E402
-from capture.backends import GraphCounter  # noqa: E402
-from tests.comparison import difference  # noqa: E402
+import capture
+from capture import counters
+from capture.backends import GraphCounter
+from tests.comparison import difference
 
 _SKIPPED = (os.path.dirname(os.path.abspath(__file__)) + os.sep + "conftest.py",)
 _TESTS = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -77,7 +77,11 @@ def user_lines(error: BaseException | None) -> list[tuple[str, int | None]]:
     if error is None:
         return []
     frames = traceback.extract_tb(error.__traceback__)
-    return [(f.name, f.lineno) for f in frames if f.filename.startswith(_TESTS) and f.filename not in _SKIPPED]
+    return [
+        (f.name, f.lineno)
+        for f in frames
+        if f.filename.startswith(_TESTS) and f.filename not in _SKIPPED
+    ]
 
 
 def _scalars(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
@@ -159,7 +163,9 @@ class Check:
         """
         capture.reset()
         counter = GraphCounter()
-        compiled: Any = capture.compile(fn, backend=counter, fullgraph=fullgraph, **(settings or {}))
+        compiled: Any = capture.compile(
+            fn, backend=counter, fullgraph=fullgraph, **(settings or {})
+        )
         report = Report(counter)
         order = [a for a in argsets for _ in range(2)] + list(argsets[:1])
         named = kwargs or {}

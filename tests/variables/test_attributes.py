@@ -48,7 +48,13 @@ def test_instance_attribute_shadows_class_attribute_later(check):
     def program(compile):
         C = fresh(scale=2.0)
         o = C()
-        return changing(compile, lambda x, o: x * o.scale, o, lambda: setattr(o, "scale", 3.0), lambda: delattr(o, "scale"))
+        return changing(
+            compile,
+            lambda x, o: x * o.scale,
+            o,
+            lambda: setattr(o, "scale", 3.0),
+            lambda: delattr(o, "scale"),
+        )
 
     check.script(program)
 
@@ -58,7 +64,12 @@ def test_class_attribute_becomes_a_property_that_wins_over_the_instance(check):
         C = fresh(scale=1.0)
         o = C()
         o.scale = 2.0
-        return changing(compile, lambda x, o: x * o.scale, o, lambda: setattr(C, "scale", property(lambda s: 5.0)))
+        return changing(
+            compile,
+            lambda x, o: x * o.scale,
+            o,
+            lambda: setattr(C, "scale", property(lambda s: 5.0)),
+        )
 
     check.script(program)
 
@@ -68,7 +79,12 @@ def test_property_added_where_there_was_only_an_instance_attribute(check):
         C = fresh()
         o = C()
         o.scale = 2.0
-        return changing(compile, lambda x, o: x * o.scale, o, lambda: setattr(C, "scale", property(lambda s: 5.0)))
+        return changing(
+            compile,
+            lambda x, o: x * o.scale,
+            o,
+            lambda: setattr(C, "scale", property(lambda s: 5.0)),
+        )
 
     check.script(program)
 
@@ -76,7 +92,12 @@ def test_property_added_where_there_was_only_an_instance_attribute(check):
 def test_property_redefined(check):
     def program(compile):
         C = fresh(scale=property(lambda s: 2.0))
-        return changing(compile, lambda x, o: x * o.scale, C(), lambda: setattr(C, "scale", property(lambda s: 4.0)))
+        return changing(
+            compile,
+            lambda x, o: x * o.scale,
+            C(),
+            lambda: setattr(C, "scale", property(lambda s: 4.0)),
+        )
 
     check.script(program)
 
@@ -91,9 +112,13 @@ def test_property_setter_added_later(check):
             return sorted(o.__dict__)
 
         return changing(
-            compile, store, o,
-            lambda: setattr(C, "value", property(lambda s: 1, lambda s, v: s.__dict__.update(hidden=v))),
-        ), o.__dict__  # fmt: skip
+            compile,
+            store,
+            o,
+            lambda: setattr(
+                C, "value", property(lambda s: 1, lambda s, v: s.__dict__.update(hidden=v))
+            ),
+        ), o.__dict__
 
     check.script(program)
 
@@ -101,7 +126,9 @@ def test_property_setter_added_later(check):
 def test_method_replaced_on_the_class(check):
     def program(compile):
         C = fresh(go=lambda s, x: x + 1)
-        return changing(compile, lambda x, o: o.go(x), C(), lambda: setattr(C, "go", lambda s, x: x - 1))
+        return changing(
+            compile, lambda x, o: o.go(x), C(), lambda: setattr(C, "go", lambda s, x: x - 1)
+        )
 
     check.script(program)
 
@@ -124,7 +151,9 @@ def test_method_added_to_a_subclass_later(check):
         class Sub(Base):
             pass
 
-        return changing(compile, lambda x, o: o.go(x), Sub(), lambda: setattr(Sub, "go", lambda s, x: x * 3))
+        return changing(
+            compile, lambda x, o: o.go(x), Sub(), lambda: setattr(Sub, "go", lambda s, x: x * 3)
+        )
 
     check.script(program)
 
@@ -142,7 +171,9 @@ def test_method_added_between_super_and_its_target(check):
             def go(self, x):
                 return super().go(x) * 2
 
-        return changing(compile, lambda x, o: o.go(x), C(), lambda: setattr(B, "go", lambda s, x: x - 5))
+        return changing(
+            compile, lambda x, o: o.go(x), C(), lambda: setattr(B, "go", lambda s, x: x - 5)
+        )
 
     check.script(program)
 
@@ -156,7 +187,9 @@ def test_getattribute_added_later(check):
         def hook(self, name):
             return 9.0 if name == "scale" else object.__getattribute__(self, name)
 
-        return changing(compile, lambda x, o: x * o.scale, o, lambda: setattr(C, "__getattribute__", hook))
+        return changing(
+            compile, lambda x, o: x * o.scale, o, lambda: setattr(C, "__getattribute__", hook)
+        )
 
     check.script(program)
 
@@ -185,16 +218,22 @@ def test_getattr_hook(check):
                 return int(name[3:])
             raise AttributeError(name)
 
-    check(lambda x, o: (x * o.by_4, hasattr(o, "other"), getattr(o, "other", None)), (X, Hooked()), fullgraph=True)
+    check(
+        lambda x, o: (x * o.by_4, hasattr(o, "other"), getattr(o, "other", None)),
+        (X, Hooked()),
+        fullgraph=True,
+    )
 
 
 def test_getattr_added_later(check):
     def program(compile):
         C = fresh()
         return changing(
-            compile, lambda x, o: x * getattr(o, "scale", 1.0), C(),
+            compile,
+            lambda x, o: x * getattr(o, "scale", 1.0),
+            C(),
             lambda: setattr(C, "__getattr__", lambda s, n: 6.0),
-        )  # fmt: skip
+        )
 
     check.script(program)
 
@@ -214,7 +253,9 @@ def test_instance_dict_replaced(check):
         C = fresh()
         o = C()
         o.scale = 2.0
-        return changing(compile, lambda x, o: x * o.scale, o, lambda: setattr(o, "__dict__", {"scale": 8.0}))
+        return changing(
+            compile, lambda x, o: x * o.scale, o, lambda: setattr(o, "__dict__", {"scale": 8.0})
+        )
 
     check.script(program)
 
@@ -518,7 +559,13 @@ def test_object_attribute_hasattr_then_added(check):
     def program(compile):
         C = fresh()
         o = C()
-        return changing(compile, lambda x, o: x + 1 if hasattr(o, "a") else x - 1, o, lambda: setattr(o, "a", 1), lambda: delattr(o, "a"))
+        return changing(
+            compile,
+            lambda x, o: x + 1 if hasattr(o, "a") else x - 1,
+            o,
+            lambda: setattr(o, "a", 1),
+            lambda: delattr(o, "a"),
+        )
 
     check.script(program)
 
@@ -584,7 +631,9 @@ def test_two_objects_then_the_same_object_twice(check):
 
 
 def test_dir_and_name_of_the_class(check):
-    check(lambda x, o: (x + 1, type(o).__name__, o.__class__.__qualname__, o.__module__), (X, Plain()))
+    check(
+        lambda x, o: (x + 1, type(o).__name__, o.__class__.__qualname__, o.__module__), (X, Plain())
+    )
 
 
 def test_augmented_assignment_evaluates_the_target_once(check):

@@ -190,7 +190,13 @@ def test_closures_of_one_code_differ(check):
     def make(n, flag):
         return lambda x: x * n if flag else x / n
 
-    check(lambda x, g: g(x) + 1, (X, make(2, True)), (X, make(3, True)), (X, make(3, False)), fullgraph=True)
+    check(
+        lambda x, g: g(x) + 1,
+        (X, make(2, True)),
+        (X, make(3, True)),
+        (X, make(3, False)),
+        fullgraph=True,
+    )
 
 
 def test_name_of_a_passed_function_is_guarded(check):
@@ -241,7 +247,11 @@ def test_partial_objects(check):
 
 
 def test_partial_passed_in(check):
-    check(lambda x, p: p(x), (X, functools.partial(torch.add, 1.0)), (X, functools.partial(torch.add, 2.0)))
+    check(
+        lambda x, p: p(x),
+        (X, functools.partial(torch.add, 1.0)),
+        (X, functools.partial(torch.add, 2.0)),
+    )
 
 
 def test_partial_is_returned(check):
@@ -309,7 +319,13 @@ def test_lru_cache_runs_once(check):
 def test_reduce_and_operator_functions(check):
     import operator
 
-    check(lambda x: (functools.reduce(operator.add, [x, x * 2, x * 3]), functools.reduce(lambda a, b: a * b, [1, 2, 3], 4)), (X,))
+    check(
+        lambda x: (
+            functools.reduce(operator.add, [x, x * 2, x * 3]),
+            functools.reduce(lambda a, b: a * b, [1, 2, 3], 4),
+        ),
+        (X,),
+    )
 
 
 def test_singledispatch(check):
@@ -368,7 +384,9 @@ def test_evaluation_order_of_call_operands(check):
             log.append(name)
             return value
 
-        return note("fn", helper)(note("a", x), *note("star", [2]), key=note("k", 3), **note("kw", {"z": 4}))
+        return note("fn", helper)(
+            note("a", x), *note("star", [2]), key=note("k", 3), **note("kw", {"z": 4})
+        )
 
     check(f, (X, []))
 
@@ -419,7 +437,17 @@ def test_returned_function_keeps_its_metadata(check):
             return inner
 
         g = f(X)
-        return g(1), g.__name__, g.__qualname__, g.__doc__, g.__defaults__, g.__kwdefaults__, g.__annotations__, g.tag, g.__module__
+        return (
+            g(1),
+            g.__name__,
+            g.__qualname__,
+            g.__doc__,
+            g.__defaults__,
+            g.__kwdefaults__,
+            g.__annotations__,
+            g.tag,
+            g.__module__,
+        )
 
     check.script(program)
 
@@ -485,8 +513,14 @@ def test_sorted_min_max_with_keys(check):
     def f(x):
         items = [(3, "c"), (1, "z"), (2, "b"), (1, "a")]
         return (
-            x + 1, sorted(items), sorted(items, key=lambda t: t[0]), sorted(items, key=lambda t: t[1], reverse=True),
-            min(items, key=lambda t: -t[0]), max(items, key=lambda t: t[1]), min([], default=x), max(2, 5.0, 5),
-        )  # fmt: skip
+            x + 1,
+            sorted(items),
+            sorted(items, key=lambda t: t[0]),
+            sorted(items, key=lambda t: t[1], reverse=True),
+            min(items, key=lambda t: -t[0]),
+            max(items, key=lambda t: t[1]),
+            min([], default=x),
+            max(2, 5.0, 5),
+        )
 
     check(f, (X,))

@@ -165,13 +165,24 @@ def test_dataclass(check):
         q = Point(t + 1)
         q.tags.append(p.y)
         r = dataclasses.replace(p, y=9)
-        return q, r.y, r.total, p == Point(p.x, p.y, p.tags), repr(Point(1)), dataclasses.astuple(Point(1)), [f.name for f in dataclasses.fields(p)]
+        return (
+            q,
+            r.y,
+            r.total,
+            p == Point(p.x, p.y, p.tags),
+            repr(Point(1)),
+            dataclasses.astuple(Point(1)),
+            [f.name for f in dataclasses.fields(p)],
+        )
 
     check(f, (X, Point(1)), (X, Point(1, 5)))
 
 
 def test_dataclass_asdict(check):
-    check(lambda x, p: (x + 1, dataclasses.asdict(p), dataclasses.is_dataclass(p)), (X, Point(1, 2, [3])))
+    check(
+        lambda x, p: (x + 1, dataclasses.asdict(p), dataclasses.is_dataclass(p)),
+        (X, Point(1, 2, [3])),
+    )
 
 
 def test_frozen_dataclass(check):
@@ -197,7 +208,21 @@ def test_slotted_and_ordered_dataclass(check):
 def test_enum(check):
     def f(x, c):
         scale = 2 if c is Color.RED else 3
-        return x * scale, c.name, c.value, c.loud, Color("g"), Color["RED"], c == Color.RED, {Color.RED: 1}.get(c), Color.first(), c in Color, list(Color), isinstance(c, Color), len(Color)
+        return (
+            x * scale,
+            c.name,
+            c.value,
+            c.loud,
+            Color("g"),
+            Color["RED"],
+            c == Color.RED,
+            {Color.RED: 1}.get(c),
+            Color.first(),
+            c in Color,
+            list(Color),
+            isinstance(c, Color),
+            len(Color),
+        )
 
     check(f, (X, Color.RED), (X, Color.GREEN))
 
@@ -215,7 +240,17 @@ def test_unknown_enum_value_raises(check):
 
 def test_int_enum_and_flags(check):
     def f(x, level, flag):
-        return x * level, level + 1, level == 1, level > Level.LOW, flag | Flag.A, flag & Flag.B, bool(flag & Flag.A), [10, 20, 30][level], int(level)
+        return (
+            x * level,
+            level + 1,
+            level == 1,
+            level > Level.LOW,
+            flag | Flag.A,
+            flag & Flag.B,
+            bool(flag & Flag.A),
+            [10, 20, 30][level],
+            int(level),
+        )
 
     check(f, (X, Level.LOW, Flag.A), (X, Level.HIGH, Flag.B))
 
@@ -262,9 +297,17 @@ def test_class_registered_with_an_abstract_class_later(check):
 def test_isinstance_of_many_kinds(check):
     def f(x, v):
         return (
-            x + 1, isinstance(v, int), isinstance(v, (int, str)), isinstance(v, collections.abc.Sequence), isinstance(v, typing.Sized),
-            isinstance(v, (list, (tuple, dict))), isinstance(v, int | None), isinstance(v, bool), isinstance(v, torch.Tensor), callable(v),
-        )  # fmt: skip
+            x + 1,
+            isinstance(v, int),
+            isinstance(v, (int, str)),
+            isinstance(v, collections.abc.Sequence),
+            isinstance(v, typing.Sized),
+            isinstance(v, (list, (tuple, dict))),
+            isinstance(v, int | None),
+            isinstance(v, bool),
+            isinstance(v, torch.Tensor),
+            callable(v),
+        )
 
     check(f, (X, 1), (X, "s"), (X, [1]), (X, None), (X, True), (X, X), (X, len), (X, {}))
 
@@ -280,7 +323,11 @@ def test_instancecheck_hook(check):
     class Three(metaclass=Meta):
         pass
 
-    check(lambda x, v: (x + 1, isinstance(v, Three), issubclass(int, Three), issubclass(str, Three)), (X, 3), (X, 4))
+    check(
+        lambda x, v: (x + 1, isinstance(v, Three), issubclass(int, Three), issubclass(str, Three)),
+        (X, 3),
+        (X, 4),
+    )
 
 
 def test_metaclass_call(check):
@@ -420,7 +467,26 @@ def test_match_statement(check):
             case _:
                 return "other", x + 2
 
-    cases = [0, 1, True, 101, 50, "abc", [1, 2, 3], (1,), [], {"k": 1, "z": 2}, {}, Frozen(3), Frozen(4), Slotted(1, 2), Color.RED, Color.GREEN, None, 2.5]
+    cases = [
+        0,
+        1,
+        True,
+        101,
+        50,
+        "abc",
+        [1, 2, 3],
+        (1,),
+        [],
+        {"k": 1, "z": 2},
+        {},
+        Frozen(3),
+        Frozen(4),
+        Slotted(1, 2),
+        Color.RED,
+        Color.GREEN,
+        None,
+        2.5,
+    ]
     check(f, *[(X, v) for v in cases], settings={})
 
 

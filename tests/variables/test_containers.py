@@ -76,7 +76,13 @@ def test_list_errors(check):
     def f(x, items):
         y = x + 1
         caught = []
-        for action in (lambda: items[10], lambda: items.pop(10), lambda: items.remove(99), lambda: items.index(99), lambda: items["a"]):
+        for action in (
+            lambda: items[10],
+            lambda: items.pop(10),
+            lambda: items.remove(99),
+            lambda: items.index(99),
+            lambda: items["a"],
+        ):
             try:
                 action()
             except (IndexError, ValueError, TypeError) as error:
@@ -205,7 +211,16 @@ def test_list_subclass(check):
 
 def test_list_comparison_and_membership(check):
     def f(x, a):
-        return x + 1, a == [1, 2.0], a < [1, 3], a != [1], NAN in [NAN], [NAN] == [NAN], True in a, a == (1, 2)
+        return (
+            x + 1,
+            a == [1, 2.0],
+            a < [1, 3],
+            a != [1],
+            NAN in [NAN],
+            [NAN] == [NAN],
+            True in a,
+            a == (1, 2),
+        )
 
     check(f, (X, [1, 2]), (X, [True, 2]))
 
@@ -214,7 +229,18 @@ def test_tuple_operations(check):
     def f(x, t):
         a, *b = t
         (c, d), e = (1, 2), 3
-        return x + a, b, t[1:], t + (1,), t * 2, t.index(2), t.count(2), (c, d, e), t == (1, 2), hash((1, "a")) == hash((1, "a"))
+        return (
+            x + a,
+            b,
+            t[1:],
+            t + (1,),
+            t * 2,
+            t.index(2),
+            t.count(2),
+            (c, d, e),
+            t == (1, 2),
+            hash((1, "a")) == hash((1, "a")),
+        )
 
     check(f, (X, (1, 2)), (X, (1, 2, 3)))
 
@@ -299,7 +325,18 @@ def test_dict_methods(check):
         copy = d.copy()
         d.clear()
         d["after"] = 1
-        return a, b, c, e, copy, "q" in copy, copy.keys() & {"q", "r"}, dict(copy, z=1), copy | {"q": 0}, len(copy)
+        return (
+            a,
+            b,
+            c,
+            e,
+            copy,
+            "q" in copy,
+            copy.keys() & {"q", "r"},
+            dict(copy, z=1),
+            copy | {"q": 0},
+            len(copy),
+        )
 
     check(f, (X, {"a": 1, "b": 2}))
 
@@ -308,7 +345,13 @@ def test_dict_errors(check):
     def f(x, d):
         y = x + 1
         caught = []
-        for action in (lambda: d["none"], lambda: d.pop("none"), lambda: {}.popitem(), lambda: d[[]], lambda: d.__delitem__("none")):
+        for action in (
+            lambda: d["none"],
+            lambda: d.pop("none"),
+            lambda: {}.popitem(),
+            lambda: d[[]],
+            lambda: d.__delitem__("none"),
+        ):
             try:
                 action()
             except (KeyError, TypeError) as error:
@@ -342,7 +385,14 @@ def test_dict_comprehension_and_views(check):
         e = {k: x * v for k, v in d.items() if v}
         view = d.keys()
         d["late"] = 1
-        return e, list(view), "late" in view, len(d.items()), d.keys() == {"a": 0, "b": 0, "late": 0}.keys(), list(reversed(d))
+        return (
+            e,
+            list(view),
+            "late" in view,
+            len(d.items()),
+            d.keys() == {"a": 0, "b": 0, "late": 0}.keys(),
+            list(reversed(d)),
+        )
 
     check(f, (X, {"a": 1, "b": 0}))
 
@@ -366,7 +416,12 @@ def test_dict_equality(check):
     def f(x, a, b):
         return x + 1, a == b, a != b, a == {"k": 1}
 
-    check(f, (X, {"k": 1}, {"k": 1}), (X, {"k": 1}, {"k": True}), (X, {"k": 1, "j": 2}, {"j": 2, "k": 1}))
+    check(
+        f,
+        (X, {"k": 1}, {"k": 1}),
+        (X, {"k": 1}, {"k": True}),
+        (X, {"k": 1, "j": 2}, {"j": 2, "k": 1}),
+    )
 
 
 def test_ordered_dict(check):
@@ -376,7 +431,14 @@ def test_ordered_dict(check):
         d.move_to_end("z", last=False)
         first = d.popitem(last=False)
         new = collections.OrderedDict(a=1, b=2)
-        return first, list(d), new, new == {"b": 2, "a": 1}, new == collections.OrderedDict(b=2, a=1), new == collections.OrderedDict(a=1, b=2)
+        return (
+            first,
+            list(d),
+            new,
+            new == {"b": 2, "a": 1},
+            new == collections.OrderedDict(b=2, a=1),
+            new == collections.OrderedDict(a=1, b=2),
+        )
 
     check(f, (X, collections.OrderedDict(a=1, b=2)))
 
@@ -387,7 +449,13 @@ def test_default_dict(check):
         d["old"].append(1)
         new = collections.defaultdict(lambda: 5)
         new["a"] += 1
-        return d, dict(new), d.get("none"), "none" in d, collections.defaultdict(int, a=1) == {"a": 1}
+        return (
+            d,
+            dict(new),
+            d.get("none"),
+            "none" in d,
+            collections.defaultdict(int, a=1) == {"a": 1},
+        )
 
     check(f, (X, collections.defaultdict(list, old=[0])))
 
@@ -523,7 +591,14 @@ def test_iteration_order_of_a_set_made_here(check):
         a = {8, 0, 16}
         a.discard(8)
         a.add(8)
-        return x + 1, list(a), list({0, 8} | {16}), list({8, 0} & {0, 8, 16}), list(set("hello")), list({8, 0} - {1})
+        return (
+            x + 1,
+            list(a),
+            list({0, 8} | {16}),
+            list({8, 0} & {0, 8, 16}),
+            list(set("hello")),
+            list({8, 0} - {1}),
+        )
 
     check(f, (X,))
 
@@ -568,7 +643,15 @@ def test_deque(check):
         new = collections.deque([1, 2, 3], maxlen=2)
         new.append(4)
         new.appendleft(9)
-        return left, d[0], len(d), new, new == collections.deque([9, 3], 2), new == collections.deque([9, 4], 2), new.maxlen
+        return (
+            left,
+            d[0],
+            len(d),
+            new,
+            new == collections.deque([9, 3], 2),
+            new == collections.deque([9, 4], 2),
+            new.maxlen,
+        )
 
     check(f, (X, collections.deque([5])), (X, collections.deque([5], maxlen=3)))
 
@@ -601,14 +684,35 @@ def test_named_tuple(check):
 
     def f(t, p):
         q = Point(t, y=2)
-        return p.x + t, q, q._replace(y=3), q._asdict(), Named(1, 2).total, p == (1, 2), p[0], tuple(q), Point._fields, isinstance(q, tuple)
+        return (
+            p.x + t,
+            q,
+            q._replace(y=3),
+            q._asdict(),
+            Named(1, 2).total,
+            p == (1, 2),
+            p[0],
+            tuple(q),
+            Point._fields,
+            isinstance(q, tuple),
+        )
 
     check(f, (X, Point(1, 2)))
 
 
 def test_slice_and_range_objects(check):
     def f(x, s, r):
-        return x[s], s.start, list(r), r[1], 3 in r, len(r), r.step, slice(1, 2) == slice(1, 2), range(3) == range(0, 3)
+        return (
+            x[s],
+            s.start,
+            list(r),
+            r[1],
+            3 in r,
+            len(r),
+            r.step,
+            slice(1, 2) == slice(1, 2),
+            range(3) == range(0, 3),
+        )
 
     check(f, (X, slice(0, 2), range(1, 9, 2)), (X, slice(1, None), range(3)))
 
@@ -697,6 +801,9 @@ def test_iterators_are_returned_where_they_stand(check):
                 next(it)
             return x + 1, a, b, c, e, g, h, r
 
-        return [list(v) if not isinstance(v, torch.Tensor) else v for v in f(X, [1, 2, 3], {"a": 1, "b": 2})]
+        return [
+            list(v) if not isinstance(v, torch.Tensor) else v
+            for v in f(X, [1, 2, 3], {"a": 1, "b": 2})
+        ]
 
     check.script(program)

@@ -65,11 +65,28 @@ def test_decision_on_a_changing_number(check):
 
 
 def test_changing_number_is_returned_with_its_type(check):
-    check(lambda x, n: (x + n, n, n * 2, n / 2, n // 2, -n, abs(n)), (X, 1), (X, 2), (X, 3), (X, -5), (X, 2**70), fullgraph=True)
+    check(
+        lambda x, n: (x + n, n, n * 2, n / 2, n // 2, -n, abs(n)),
+        (X, 1),
+        (X, 2),
+        (X, 3),
+        (X, -5),
+        (X, 2**70),
+        fullgraph=True,
+    )
 
 
 def test_number_that_changes_its_type(check):
-    check(lambda x, n: (x * n, type(n).__name__), (X, 1), (X, 1.0), (X, True), (X, 2), (X, 2.0), (X, 3), (X, False))
+    check(
+        lambda x, n: (x * n, type(n).__name__),
+        (X, 1),
+        (X, 1.0),
+        (X, True),
+        (X, 2),
+        (X, 2.0),
+        (X, 3),
+        (X, False),
+    )
 
 
 def test_division_by_a_number_that_becomes_zero(check):
@@ -91,7 +108,9 @@ def test_division_by_zero_is_caught_later(check):
 
 
 def test_power_of_a_changing_exponent(check):
-    check(lambda x, n: (x + 1, 2**n, isinstance(2**n, int)), (X, 1), (X, 2), (X, 3), (X, -1), (X, -2))
+    check(
+        lambda x, n: (x + 1, 2**n, isinstance(2**n, int)), (X, 1), (X, 2), (X, 3), (X, -1), (X, -2)
+    )
 
 
 def test_fractional_power_of_a_negative_number(check):
@@ -99,7 +118,15 @@ def test_fractional_power_of_a_negative_number(check):
 
 
 def test_special_floats_as_changing_numbers(check):
-    check(lambda x, a: (x * a, a, a == a, a > 0), (X, 1.0), (X, 2.0), (X, float("nan")), (X, float("inf")), (X, -0.0), (X, 0.0))
+    check(
+        lambda x, a: (x * a, a, a == a, a > 0),
+        (X, 1.0),
+        (X, 2.0),
+        (X, float("nan")),
+        (X, float("inf")),
+        (X, -0.0),
+        (X, 0.0),
+    )
 
 
 def test_size_from_a_changing_number(check):
@@ -124,12 +151,26 @@ def test_changing_number_in_text(check):
 
 
 def test_changing_number_as_a_key(check):
-    check(lambda x, n, d: x * d.get(n, 7), (X, 1, {1: 2, 2: 5}), (X, 2, {1: 2, 2: 5}), (X, 3, {1: 2, 2: 5}))
+    check(
+        lambda x, n, d: x * d.get(n, 7),
+        (X, 1, {1: 2, 2: 5}),
+        (X, 2, {1: 2, 2: 5}),
+        (X, 3, {1: 2, 2: 5}),
+    )
 
 
 def test_round_int_and_math_of_a_changing_float(check):
     def f(x, a):
-        return x + 1, round(a), int(a), math.floor(a), math.sqrt(a), round(a, 1), max(a, 2.0), min(a, 1.0)
+        return (
+            x + 1,
+            round(a),
+            int(a),
+            math.floor(a),
+            math.sqrt(a),
+            round(a, 1),
+            max(a, 2.0),
+            min(a, 1.0),
+        )
 
     check(f, (X, 1.25), (X, 2.75), (X, 3.5))
 
@@ -168,28 +209,77 @@ def test_integer_overflow_in_an_operator(check):
 
 def test_integer_operators(check):
     def f(x, a, b):
-        return x + 1, a // b, a % b, -a // b, -a % b, a << b, a >> b, a & b, a | b, a ^ b, ~a, divmod(-a, b), a**b, pow(a, b, 5)
+        return (
+            x + 1,
+            a // b,
+            a % b,
+            -a // b,
+            -a % b,
+            a << b,
+            a >> b,
+            a & b,
+            a | b,
+            a ^ b,
+            ~a,
+            divmod(-a, b),
+            a**b,
+            pow(a, b, 5),
+        )
 
     check(f, (X, 7, 2), (X, 10, 3))
 
 
 def test_true_division_and_mixed_types(check):
     def f(x, a):
-        return x + 1, a / 2, a + True, True + True, a * 1.0, 5 == 5.0, True == 1, (a == 3) is True, complex(a, 1) * 2, -0.0, 0.0 * -1
+        return (
+            x + 1,
+            a / 2,
+            a + True,
+            True + True,
+            a * 1.0,
+            5 == 5.0,
+            True == 1,
+            (a == 3) is True,
+            complex(a, 1) * 2,
+            -0.0,
+            0.0 * -1,
+        )
 
     check(f, (X, 3))
 
 
 def test_strings(check):
     def f(x, s):
-        return x + 1, s.upper(), s + "z", s * 2, s[1:], s[-1], "b" in s, s.split(","), ",".join([s, "q"]), "%s-%d" % (s, 3), "{}:{a}".format(s, a=1), s.encode(), len(s), s < "b", list(s)
+        return (
+            x + 1,
+            s.upper(),
+            s + "z",
+            s * 2,
+            s[1:],
+            s[-1],
+            "b" in s,
+            s.split(","),
+            ",".join([s, "q"]),
+            "%s-%d" % (s, 3),
+            "{}:{a}".format(s, a=1),
+            s.encode(),
+            len(s),
+            s < "b",
+            list(s),
+        )
 
     check(f, (X, "a,b"), (X, "xb"))
 
 
 def test_format_specifications(check):
     def f(x, v, width):
-        return x + 1, f"{v:.3f}|{v:>{width}}|{v!r:<8}|{v:e}", f"{width:04d}{{}}", format(v, ".1%"), f"{v=}"
+        return (
+            x + 1,
+            f"{v:.3f}|{v:>{width}}|{v!r:<8}|{v:e}",
+            f"{width:04d}{{}}",
+            format(v, ".1%"),
+            f"{v=}",
+        )
 
     check(f, (X, 1.5, 8), (X, -0.25, 3))
 
@@ -334,7 +424,18 @@ def test_subclasses_of_int_float_and_str(check):
         pass
 
     def f(x, i, s):
-        return x + 1, i + 1, i * 2, s + "b", s.upper(), s == "a", i == 3, type(s).__name__, isinstance(i, int), [1, 2, 3, 4][i]
+        return (
+            x + 1,
+            i + 1,
+            i * 2,
+            s + "b",
+            s.upper(),
+            s == "a",
+            i == 3,
+            type(s).__name__,
+            isinstance(i, int),
+            [1, 2, 3, 4][i],
+        )
 
     check(f, (X, Int(3), Str("a")))
 
@@ -363,7 +464,15 @@ def test_walrus(check):
 
 def test_min_max_sum_any_all(check):
     def f(x, items):
-        return x + sum(items), max(items), min(*items), any(i > 2 for i in items), all(items), sum([x, x]), sum([[1], [2]], [])
+        return (
+            x + sum(items),
+            max(items),
+            min(*items),
+            any(i > 2 for i in items),
+            all(items),
+            sum([x, x]),
+            sum([[1], [2]], []),
+        )
 
     check(f, (X, [1, 2, 3]), (X, [5, 0.5]), fullgraph=True)
 
