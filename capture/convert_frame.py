@@ -57,12 +57,13 @@ from capture.symbolic_convert.resume import (
 from capture.symbolic_convert.translator import Restart, Translator
 from capture.variables.base import NULL, LazyVariable, Variable
 from capture.variables.containers import DictVariable, ListVariable, SetVariable
-from capture.variables.functions import CellVariable, FunctionVariable
+from capture.variables.functions import CellVariable, FunctionVariable, GeneratorVariable
 from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVariable
 
 __all__ = ["Converter", "Options"]
 
 _MAX_RESTARTS = 200
+_EMPTY_LIMIT = 3
 _breaks = logs.artifact("breaks")
 _recompiles = logs.artifact("recompiles")
 _guards = logs.artifact("guards")
@@ -261,6 +262,7 @@ class _Piece:
         tracer.run()
         cg = Codegen()
         try:
+            self.check_generators()
             result = self.finish(cg)
         except CannotRebuild as signal:
             self.break_earlier(signal)
@@ -273,16 +275,21 @@ class _Piece:
         self.converter.pieces += 1
         return self.make_entry(cg, result)
 
+    def check_generators(self) -> None:
+        """A suspended generator that must clean up when it is dropped is left to Python."""
+        for generator in self.tracer.generators:
+            if generator.state == "suspended" and self.tracer.cleans_up(generator.frame):
+                raise CannotRebuild(generator)
+
     def nothing_captured(self) -> bool:
-        """A whole frame without tensor work is left to Python; again and again, for good."""
+        """A whole frame without tensor work is left to Python; if it stays so, for good."""
         tracer = self.tracer
         if tracer.graph.num_ops or tracer.signal is not None or self.site.layout is not None:
             return False
         if tracer.frames:
             return False
         self.history.empty += 1
-        self.history.compiles += 1
-        if self.history.empty >= 2 or not self.site.entries:
+        if self.history.empty >= _EMPTY_LIMIT:
             self.site.skip = True
         return True
 
@@ -291,13 +298,14 @@ class _Piece:
         ordinal = signal.variable.created_at
         if ordinal < 0 or ordinal in self.break_at:
             raise SkipFrame(f"{signal.reason.id}: {signal.explanation}")
-        self.break_at[ordinal] = GraphBreak(
-            reasons.GENERATOR_ESCAPES, what=signal.variable.describe()
-        )
+        reason = reasons.GENERATOR_ESCAPES
+        if not isinstance(signal.variable, GeneratorVariable):
+            reason = reasons.CANNOT_REBUILD
+        self.break_at[ordinal] = GraphBreak(reason, what=signal.variable.describe())
 
     def report_break(self, signal: GraphBreak) -> None:
         """Log and count a graph break; under ``fullgraph`` it is an error."""
-        if self.options.fullgraph:
+        if self.options.fullgraph and signal.reason is not reasons.UNCAUGHT_EXCEPTION:
             raise Unsupported.from_break(signal)
         counters.record_break(signal.reason, signal.location or "?")
         if _breaks.enabled:
@@ -413,12 +421,17 @@ class _Piece:
                 names.append(name)
                 items.append(cg.ref(v))
         slots = []
+        handled = len(frame.handled)
         for v in frame.stack:
             if v is NULL:
                 slots.append(Slot.NULL)
-            elif isinstance(v, HandlerMarker):
+            elif isinstance(v, HandlerMarker) and handled:
+                handled -= 1
                 slots.append(Slot.PREV_EXC)
                 items.append(cg.ref(v.exception))
+            elif isinstance(v, HandlerMarker):  # its handler was left: nothing reads it any more
+                slots.append(Slot.VALUE)
+                items.append("None")
             else:
                 slots.append(Slot.VALUE)
                 items.append(cg.ref(v))
@@ -481,7 +494,10 @@ class _Piece:
         """Compile the graph and put everything together."""
         tracer = self.tracer
         graph = tracer.graph
-        restartable = not (graph.mutates_inputs or graph.uses_rng)
+        # What may raise on data starts again in Python, if nothing was changed before it.
+        restartable = graph.may_raise and not tracer.late_raise
+        if not (graph.mutates_inputs or graph.uses_rng):
+            restartable = True
         fn: Callable[..., Any] | None = None
         boxed = False
         keys: list[Any] = []
