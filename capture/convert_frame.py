@@ -134,9 +134,12 @@ class Converter:
                 entry = piece.make()
             except Restart:
                 continue
+            finally:
+                piece.release()
             break
         else:
             raise SkipFrame("translation does not settle")
+        counters.record_instructions(piece.tracer.ordinal)
         counters.record_compile_time(time.perf_counter() - started)
         return entry
 
@@ -275,6 +278,15 @@ class _Piece:
         self.converter.pieces += 1
         return self.make_entry(cg, result)
 
+    def release(self) -> None:
+        """Let go of the program's values now: what refers to them here refers to each other."""
+        for signal in (self.tracer.signal, *self.break_at.values()):
+            if signal is not None:
+                signal.__traceback__ = None
+                signal.__context__ = None
+        vars(self.tracer).clear()
+        self.values = []
+
     def check_generators(self) -> None:
         """A suspended generator that must clean up when it is dropped is left to Python."""
         for generator in self.tracer.generators:
@@ -286,7 +298,7 @@ class _Piece:
         tracer = self.tracer
         if tracer.graph.num_ops or tracer.signal is not None or self.site.layout is not None:
             return False
-        if tracer.frames:
+        if tracer.frames or config.capture_without_tensors:
             return False
         self.history.empty += 1
         if self.history.empty >= _EMPTY_LIMIT:

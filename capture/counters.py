@@ -67,6 +67,7 @@ class Stats:
     graphs: int = 0
     ops: int = 0
     frames: int = 0
+    instructions: int = 0
     compile_seconds: float = 0.0
     breaks: list[BreakRecord] = field(default_factory=list)
     recompiles: list[RecompileRecord] = field(default_factory=list)
@@ -78,6 +79,7 @@ class _Counters:
         self.graphs = 0
         self.ops = 0
         self.frames = 0
+        self.instructions = 0
         self.compile_seconds = 0.0
         self.breaks: dict[tuple[str, str, str], int] = {}
         self.recompiles: dict[tuple[str, str], int] = {}
@@ -114,6 +116,12 @@ def record_frame(code: CodeType) -> None:
         _counters.add_event("frame", code.co_qualname)
 
 
+def record_instructions(count: int) -> None:
+    """Count instructions executed symbolically for one piece."""
+    with _lock:
+        _counters.instructions += count
+
+
 def record_compile_time(seconds: float) -> None:
     """Add the wall time that one capture took, from the miss to the new entry."""
     with _lock:
@@ -136,6 +144,7 @@ def snapshot() -> Stats:
             graphs=_counters.graphs,
             ops=_counters.ops,
             frames=_counters.frames,
+            instructions=_counters.instructions,
             compile_seconds=_counters.compile_seconds,
             breaks=[BreakRecord(*key, count) for key, count in _counters.breaks.items()],
             recompiles=[
