@@ -133,14 +133,14 @@ class Codegen:
                 return self.capture(v.source)
             v = v.real
         kind = type(v)
-        if kind is ConstantVariable:
-            return self.literal(v.value)  # type: ignore[attr-defined]
+        if isinstance(v, ConstantVariable):
+            return self.literal(v.value)
         if v.source is not None:
             return self.capture(v.source)
-        if kind is TensorVariable:
-            return self.output(v.value)  # type: ignore[attr-defined]
-        if kind is ScalarVariable:
-            return self.output(v.scalar)  # type: ignore[attr-defined]
+        if isinstance(v, TensorVariable):
+            return self.output(v.value)
+        if isinstance(v, ScalarVariable):
+            return self.output(v.scalar)
         known = self._names.get(id(v))
         if known is not None:
             if known == "":
@@ -324,12 +324,16 @@ def _object(cg: Codegen, v: ObjectVariable) -> str:
 
 
 def _exception(cg: Codegen, v: ExceptionVariable) -> str:
+    if v.raised_at >= 0:
+        raise CannotRebuild(v)  # it has a traceback: Python must raise it
     args = cg.refs(v.args)
     cls = _class(cg, v)
     name = cg.name(v, f"{cls}.__new__({cls}, {args})")
-    cg.lines.append(f"{name}.args = ({args})")
-    if issubclass(v.cls, StopIteration):
-        cg.lines.append(f"{name}.value = {cg.ref(v.args[0]) if v.args else None}")
+    init = lookup_mro(v.cls, "__init__")[0]
+    if isinstance(init, types.FunctionType):
+        cg.lines.append(f"{name}.args = ({args})")
+    else:  # C code that may keep more than ``args``: the code of SystemExit
+        cg.lines.append(f"{cg.const(init, 'init')}({name}, {args})")
     if v.context is not None:
         cg.lines.append(f"{name}.__context__ = {cg.ref(v.context)}")
     if v.cause is not None:

@@ -284,7 +284,9 @@ class _Piece:
             if signal is not None:
                 signal.__traceback__ = None
                 signal.__context__ = None
+        done = self.tracer.ordinal
         vars(self.tracer).clear()
+        self.tracer.ordinal = done
         self.values = []
 
     def check_generators(self) -> None:

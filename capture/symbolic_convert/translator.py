@@ -23,6 +23,7 @@ from capture.graph.values import ScalarValue
 from capture.guards.guard_set import GuardSet
 from capture.guards.kinds import BoundCell, IdIs, IsSame, TypeAttrAbsent, UnboundCell
 from capture.guards.torch_kinds import StateIs, read_state
+from capture.instructions.ops import Op
 from capture.side_effects import SideEffects
 from capture.sources import (
     AttrSource,
@@ -38,7 +39,14 @@ from capture.symbolic_convert import generators
 from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.registry import HANDLERS
 from capture.variables import attributes, calls, conversion, iteration, operators
-from capture.variables.base import MISSING, FrameRequest, ObservedException, Variable, unsupported
+from capture.variables.base import (
+    MISSING,
+    FrameRequest,
+    LazyVariable,
+    ObservedException,
+    Variable,
+    unsupported,
+)
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import DictVariable
 from capture.variables.functions import (
@@ -46,6 +54,7 @@ from capture.variables.functions import (
     CellVariable,
     FunctionVariable,
     GeneratorVariable,
+    MethodVariable,
 )
 from capture.variables.marks import marker_of
 from capture.variables.objects import ClassVariable, ExceptionVariable, SuperVariable, lookup_mro
@@ -100,6 +109,8 @@ class Translator:
         self.effects = SideEffects(self)
         self.mutations = 0
         self.ordinal = 0
+        self.generators: list[GeneratorVariable] = []
+        self.late_raise = False  # a node behind a change may raise: no second start
         self.frames: list[Frame] = []
         self.break_at = break_at
         self.dynamic_sources = dynamic_sources
@@ -270,7 +281,7 @@ class Translator:
         graph_kwargs = {k: self.graph_argument(v) for k, v in kwargs.items()}
         nodes_before = self.graph.num_ops
         try:
-            result = self.graph.call(kind, target, graph_args, graph_kwargs, self.stack_summary())
+            result = self.add_to_graph(kind, target, graph_args, graph_kwargs)
         except OperatorError as error:
             self.raise_real(error.original)
         except CannotPropagate as error:
@@ -283,17 +294,52 @@ class Translator:
         self, fn: Any, args: list[Variable], text: str, sources: tuple[Source, ...]
     ) -> Variable:
         """Arithmetic on Python numbers in the graph."""
-        result = self.graph.call(
-            "call_function",
-            fn,
-            tuple(self.graph_argument(a) for a in args),
-            {},
-            self.stack_summary(),
-        )
+        graph_args = tuple(self.graph_argument(a) for a in args)
+        result = self.add_to_graph("call_function", fn, graph_args, {})
         self.mutations += 1
         if isinstance(result, ScalarValue):
             return ScalarVariable(result, text, sources, None)
         return self.wrap_result(result)
+
+    def add_to_graph(
+        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Add a node. If it raises on data, the piece must be able to start again in Python.
+
+        It cannot once the graph has changed something; then the node starts a piece of its own
+        where somebody would notice: behind a side effect, or under a handler.
+        """
+        graph = self.graph
+        changed = graph.mutates_inputs or graph.uses_rng
+        raised_before, graph.may_raise = graph.may_raise, False
+        try:
+            result = graph.call(kind, target, args, kwargs, self.stack_summary())
+        finally:
+            may_raise, graph.may_raise = graph.may_raise, graph.may_raise or raised_before
+        if may_raise and changed:
+            if self.effects.journal or self.in_try():
+                self.mutations += 1
+                unsupported(reasons.WITHIN_GRAPH_ERROR, getattr(target, "__name__", target))
+            self.late_raise = True
+        return result
+
+    def cleans_up(self, frame: Frame) -> bool:
+        """True if a suspended generator has a handler or ``with`` block to leave, or holds one."""
+        entry = frame.decoded.handler_at(max(frame.index - 1, 0))
+        if entry is not None and not _is_own_handler(frame, entry.target):
+            return True
+        for v in (*frame.stack, *frame.locals.values()):
+            if isinstance(v, LazyVariable) and type(v.value) is types.GeneratorType:
+                return True
+        return False
+
+    def in_try(self) -> bool:
+        """True if some frame has a handler here; torch's own context managers do not count."""
+        for frame in self.frames:
+            entry = frame.decoded.handler_at(max(frame.index - 1, 0))
+            if entry is not None and not _is_cleanup(frame, entry.target, entry.depth):
+                return True
+        return False
 
     def stack_summary(self) -> Callable[[], str]:
         """What gives the user's lines that led to the current node, innermost last, when asked."""
@@ -523,6 +569,9 @@ class Translator:
     def unwind(self, signal: ObservedException, depth: int) -> None:
         """Go on at the handler of an exception, or leave the frames down to ``depth``."""
         frames = self.frames
+        exception = signal.exception
+        if isinstance(exception, ExceptionVariable) and exception.raised_at < 0:
+            exception.raised_at = exception.created_at = self.ordinal
         for position in range(len(frames) - 1, depth - 1, -1):
             frame = frames[position]
             entry = frame.decoded.handler_at(max(frame.index - 1, 0))
@@ -537,6 +586,10 @@ class Translator:
                 reasons.UNCAUGHT_EXCEPTION, what=signal.exception.python_type().__name__
             )
             cause.location = frame.location
+            if isinstance(exception, ExceptionVariable) and exception.raised_at < frame.ordinal:
+                # Raised again here: Python raises it where it came from, for the traceback.
+                self.break_at[exception.raised_at] = cause
+                raise Restart()
             self.break_here(frame, cause)
         for left in frames[position + 1 :]:
             if left.generator is not None:
@@ -549,6 +602,24 @@ class Translator:
             frame.stack.append(ConstantVariable(frame.instructions[index].offset // 2))
         frame.stack.append(signal.exception)
         frame.index = entry.target
+
+
+def _is_own_handler(frame: Frame, target: int) -> bool:
+    """True for the handlers that the compiler puts around generators."""
+    inst = frame.instructions[target]
+    return inst.op in (Op.CLEANUP_THROW, Op.STOPITERATION_ERROR) or "STOPITERATION" in str(inst.arg)
+
+
+def _is_cleanup(frame: Frame, target: int, depth: int) -> bool:
+    """True for handlers that only clean up: generators' own, and ``with`` on torch's state."""
+    if _is_own_handler(frame, target):
+        return True
+    instructions = frame.instructions
+    if target + 1 < len(instructions) and instructions[target + 1].op is Op.WITH_EXCEPT_START:
+        leave = frame.stack[depth - 1] if 0 < depth <= len(frame.stack) else None
+        if isinstance(leave, MethodVariable):
+            return leave.instance.python_type().__module__.startswith("torch.")
+    return False
 
 
 def _frames_left() -> int:

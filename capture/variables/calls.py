@@ -53,19 +53,17 @@ def start_call(
     """Begin a call: its result, or the frame that computes it."""
     while True:
         fn = fn.realize(tracer)
-        kind = type(fn)
-        if kind is MethodVariable:
-            args = [fn.instance, *args]  # type: ignore[attr-defined]
-            fn = fn.fn  # type: ignore[attr-defined]
+        if isinstance(fn, MethodVariable):
+            args = [fn.instance, *args]
+            fn = fn.fn
             continue
-        if kind is FunctionVariable:
-            return call_function(tracer, fn, args, kwargs)  # type: ignore[arg-type]
-        if kind is BuiltinVariable:
-            return builtin_rules.call_builtin(tracer, fn, args, kwargs)  # type: ignore[arg-type]
-        if kind is ClassVariable:
-            return instantiate(tracer, fn, args, kwargs)  # type: ignore[arg-type]
-        if kind is PartialVariable:
-            assert isinstance(fn, PartialVariable)
+        if isinstance(fn, FunctionVariable):
+            return call_function(tracer, fn, args, kwargs)
+        if isinstance(fn, BuiltinVariable):
+            return builtin_rules.call_builtin(tracer, fn, args, kwargs)
+        if isinstance(fn, ClassVariable):
+            return instantiate(tracer, fn, args, kwargs)
+        if isinstance(fn, PartialVariable):
             args = [*fn.args, *args]
             kwargs = {**fn.keywords, **kwargs}
             fn = fn.fn
@@ -128,6 +126,7 @@ def call_function(
     frame = tracer.make_frame(fn, names)
     if fn.code.co_flags & _GENERATOR:
         generator = GeneratorVariable(fn, frame, args, kwargs)
+        tracer.generators.append(generator)
         generator.created_at = tracer.ordinal
         frame.generator = generator
         return generator

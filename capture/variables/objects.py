@@ -224,7 +224,7 @@ class SuperVariable(Variable):
 class ExceptionVariable(ObjectVariable):
     """An exception instance made during capture."""
 
-    __slots__ = ("args", "cause", "context", "suppress_context")
+    __slots__ = ("args", "cause", "context", "raised_at", "suppress_context")
 
     def __init__(self, cls: type, args: list[Variable], cls_var: Variable | None = None) -> None:
         super().__init__(cls, cls_var=cls_var)
@@ -232,3 +232,17 @@ class ExceptionVariable(ObjectVariable):
         self.cause: Variable | None = None
         self.context: Variable | None = None
         self.suppress_context = False
+        self.raised_at = -1  # the ordinal of the instruction that raised it first
+
+
+class TracebackVariable(Variable):
+    """The traceback of an exception raised during capture: there is none, so who uses it breaks."""
+
+    __slots__ = ()
+
+    def __init__(self, raised_at: int) -> None:
+        super().__init__(None)
+        self.created_at = raised_at
+
+    def python_type(self) -> type:
+        return types.TracebackType

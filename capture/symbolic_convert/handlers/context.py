@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
 from capture.instructions.ops import Op
+from capture.sources import AttrSource
 from capture.symbolic_convert.registry import raw
 from capture.variables.attributes import bind, type_source_of
 from capture.variables.base import MISSING, Variable, unsupported
 from capture.variables.constant import NONE
-from capture.variables.objects import type_attribute
+from capture.variables.objects import ExceptionVariable, TracebackVariable, type_attribute
 
 if TYPE_CHECKING:
     from capture.instructions.instruction import Instruction
@@ -49,4 +50,10 @@ def with_except_start(tracer: Translator, frame: Frame, inst: Instruction) -> No
     leave = frame.stack[-4]
     exception = frame.stack[-1].realize(tracer)
     cls = tracer.class_variable(exception.python_type(), exception.source)
-    frame.stack.append(tracer.call(leave, [cls, exception, NONE], {}))
+    trace: Variable = NONE
+    if isinstance(exception, ExceptionVariable):
+        trace = TracebackVariable(exception.raised_at)
+    elif exception.source is not None:
+        real: Any = exception
+        trace = tracer.wrap(real.value.__traceback__, AttrSource(exception.source, "__traceback__"))
+    frame.stack.append(tracer.call(leave, [cls, exception, trace], {}))

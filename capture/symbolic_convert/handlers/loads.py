@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
@@ -14,6 +15,7 @@ from capture.symbolic_convert.registry import raw
 from capture.variables.base import (
     MISSING,
     NULL,
+    LazyVariable,
     ObservedException,
     Variable,
     unsupported,
@@ -21,6 +23,7 @@ from capture.variables.base import (
 from capture.variables.constant import ConstantVariable
 from capture.variables.containers import SetVariable, TupleVariable
 from capture.variables.functions import CellVariable
+from capture.variables.objects import ObjectVariable
 
 if TYPE_CHECKING:
     from capture.instructions.instruction import Instruction
@@ -74,6 +77,7 @@ def store_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """Assign to a local variable."""
     value = frame.stack.pop()
     name: Any = inst.arg
+    drop(tracer, frame.locals.get(name))
     if value is NULL:
         frame.locals.pop(name, None)
     else:
@@ -84,6 +88,7 @@ def store_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 def delete_fast(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """``del`` of a local variable."""
     name: Any = inst.arg
+    drop(tracer, frame.locals.get(name))
     if frame.locals.pop(name, None) is None:
         tracer.raise_error(UnboundLocalError, UNBOUND.format(name))
 
@@ -183,10 +188,20 @@ def push_null(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     frame.stack.append(NULL)
 
 
+def drop(tracer: Translator, v: Variable | None) -> None:
+    """Leave dropping a suspended generator to Python: it may have to clean up, now."""
+    if isinstance(v, LazyVariable):
+        real: Any = v.value
+        if type(real) is types.GeneratorType and real.gi_frame is not None:
+            v = v.realize(tracer)
+    if isinstance(v, ObjectVariable) and isinstance(v.value, types.GeneratorType):
+        unsupported(reasons.OPAQUE_ITERATOR, v.describe())
+
+
 @raw(Op.POP_TOP)
 def pop_top(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """Drop a value."""
-    frame.stack.pop()
+    drop(tracer, frame.stack.pop())
 
 
 @raw(Op.COPY)
