@@ -284,6 +284,10 @@ class _Piece:
             if signal is not None:
                 signal.__traceback__ = None
                 signal.__context__ = None
+        for generator in self.tracer.generators:
+            generator.frame.generator = None
+        for cell in self.tracer.made_cells:
+            cell.contents = None
         done = self.tracer.ordinal
         vars(self.tracer).clear()
         self.tracer.ordinal = done

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from capture import break_reasons as reasons
+from capture.instructions.ops import Op
+from capture.instructions.versions import CLOSE_GIVES_RESULT, SEND_POPS_RECEIVER
 from capture.symbolic_convert.frame import Frame
-from capture.variables.base import ObservedException, Variable, unsupported
+from capture.variables.base import MISSING, ObservedException, Variable, unsupported
 from capture.variables.constant import NONE, ConstantVariable, is_none
 from capture.variables.functions import GeneratorVariable
-from capture.variables.objects import ClassVariable, ExceptionVariable
+from capture.variables.objects import ClassVariable, ExceptionVariable, lookup_mro
 
 if TYPE_CHECKING:
     from capture.symbolic_convert.translator import Translator
+
+_YIELD_FROM = 2  # of the RESUME behind a yield: in ``yield from``; above it, in ``await``
 
 
 def run(tracer: Translator, generator: GeneratorVariable, sent: Variable | None) -> Variable | None:
@@ -63,20 +67,44 @@ def _resume(
     return frame.yielded
 
 
+def _delegate(generator: GeneratorVariable) -> Variable | None:
+    """The iterator that a suspended ``yield from`` passes values on to."""
+    frame = generator.frame
+    assert isinstance(frame, Frame)
+    inst = frame.instructions[frame.index - 1]
+    _, resumed = inst.arg  # type: ignore[misc]
+    return frame.stack[-1] if resumed & 3 >= _YIELD_FROM else None
+
+
+def _close_iterator(tracer: Translator, iterator: Variable) -> Variable | None:
+    """Close what ``yield from`` was suspended in; the exception that this raises, if any."""
+    iterator = iterator.realize(tracer)
+    try:
+        if isinstance(iterator, GeneratorVariable):
+            close(tracer, iterator)
+        elif lookup_mro(iterator.python_type(), "close")[0] is not MISSING:
+            tracer.call(tracer.getattr(iterator, "close"), [], {})
+    except ObservedException as signal:
+        return signal.exception
+    return None
+
+
 def close(tracer: Translator, generator: GeneratorVariable) -> Variable:
     """``generator.close()``."""
     if generator.state != "suspended":
         generator.state = "finished"
         return NONE
+    inner = _delegate(generator)
+    error = None if inner is None else _close_iterator(tracer, inner)
     try:
-        item = _resume(tracer, generator, ExceptionVariable(GeneratorExit, [], None))
+        item = _resume(tracer, generator, error or ExceptionVariable(GeneratorExit, [], None))
     except ObservedException as signal:
         if issubclass(signal.exception.python_type(), (GeneratorExit, StopIteration)):
             return NONE
         raise
     if item is not None:
         tracer.raise_error(RuntimeError, "generator ignored GeneratorExit")
-    return NONE
+    return generator.frame.result if CLOSE_GIVES_RESULT else NONE
 
 
 def throw(tracer: Translator, generator: GeneratorVariable, args: list[Variable]) -> Variable:
@@ -89,8 +117,51 @@ def throw(tracer: Translator, generator: GeneratorVariable, args: list[Variable]
     if generator.state != "suspended":
         generator.state = "finished"
         raise ObservedException(exception)
-    item = _resume(tracer, generator, exception)
+    inner = _delegate(generator)
+    item = (
+        _resume(tracer, generator, exception)
+        if inner is None
+        else _throw_inside(tracer, generator, inner.realize(tracer), exception)
+    )
     if item is None:
         result = generator.frame.result
         tracer.raise_observed(StopIteration, [] if is_none(result) else [result])
     return item
+
+
+def _throw_inside(
+    tracer: Translator, generator: GeneratorVariable, inner: Variable, exception: Variable
+) -> Variable | None:
+    """``throw`` while in ``yield from``: the inner iterator gets the exception first.
+
+    Source: ``Objects/genobject.c`` (``_gen_throw``).
+    """
+    if issubclass(exception.python_type(), GeneratorExit):
+        return _resume(tracer, generator, _close_iterator(tracer, inner) or exception)
+    if not isinstance(inner, GeneratorVariable):
+        if lookup_mro(inner.python_type(), "throw")[0] is MISSING:
+            return _resume(tracer, generator, exception)
+        unsupported(reasons.UNKNOWN_OPERATION, f"throw() into {inner.describe()}")
+    try:
+        return throw(tracer, inner, [exception])
+    except ObservedException as signal:
+        raised = signal.exception
+    frame = generator.frame
+    assert isinstance(frame, Frame)
+    send = frame.instructions[frame.index - 2]
+    if not issubclass(raised.python_type(), StopIteration) or send.op is not Op.SEND:
+        return _resume(tracer, generator, raised)
+    assert isinstance(raised, ExceptionVariable)
+    finish_send(frame, raised.args[0] if raised.args else NONE)
+    frame.index = send.target
+    return _resume(tracer, generator)
+
+
+def finish_send(frame: Frame, result: Variable) -> None:
+    """Leave the result as the version's SEND does.
+
+    END_SEND drops the receiver, or the jump itself does.
+    """
+    if SEND_POPS_RECEIVER:
+        frame.stack.pop()
+    frame.stack.append(result)

@@ -110,6 +110,7 @@ class Translator:
         self.mutations = 0
         self.ordinal = 0
         self.generators: list[GeneratorVariable] = []
+        self.made_cells: list[CellVariable] = []
         self.late_raise = False  # a node behind a change may raise: no second start
         self.frames: list[Frame] = []
         self.break_at = break_at

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from capture.instructions.versions.rules import LowerRule, RaiseRule
 
 __all__ = [
+    "CLOSE_GIVES_RESULT",
     "DROPPED",
     "FOR_END",
     "LOWER",
@@ -49,5 +50,7 @@ UNSUPPORTED: dict[str, str] = _table.UNSUPPORTED
 NULL_BEFORE_CALLABLE: bool = _table.NULL_BEFORE_CALLABLE
 #: SEND pops the receiver where it jumps.
 SEND_POPS_RECEIVER: bool = _table.SEND_POPS_RECEIVER
+#: ``generator.close()`` gives what the generator returns.
+CLOSE_GIVES_RESULT: bool = _table.CLOSE_GIVES_RESULT
 #: Raw instructions that stand behind an exhausted FOR_ITER's target and that it skips.
 FOR_END: tuple[str, ...] = _table.FOR_END

@@ -228,5 +228,7 @@ LOWER: dict[Op, LowerRule] = {
 NULL_BEFORE_CALLABLE = True
 #: SEND pops the receiver where it jumps.
 SEND_POPS_RECEIVER = True
+#: ``generator.close()`` gives what the generator returns.
+CLOSE_GIVES_RESULT = False
 #: Raw instructions that stand behind an exhausted FOR_ITER's target and that it skips.
 FOR_END: tuple[str, ...] = ()

@@ -188,4 +188,6 @@ LOWER: dict[Op, LowerRule] = {
 
 NULL_BEFORE_CALLABLE = True
 SEND_POPS_RECEIVER = False
+#: ``generator.close()`` gives what the generator returns.
+CLOSE_GIVES_RESULT = False
 FOR_END: tuple[str, ...] = ("END_FOR",)

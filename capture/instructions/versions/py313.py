@@ -159,4 +159,6 @@ LOWER: dict[Op, LowerRule] = {
 
 NULL_BEFORE_CALLABLE = False
 SEND_POPS_RECEIVER = False
+#: ``generator.close()`` gives what the generator returns.
+CLOSE_GIVES_RESULT = True
 FOR_END: tuple[str, ...] = ("END_FOR", "POP_TOP")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
 from capture.instructions.ops import Op
-from capture.instructions.versions import SEND_POPS_RECEIVER
+from capture.symbolic_convert.generators import finish_send
 from capture.symbolic_convert.registry import handles, raw
 from capture.variables import iteration
 from capture.variables.attributes import load_attr
@@ -74,16 +74,6 @@ def send(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     frame.index = place
 
 
-def finish_send(frame: Frame, result: Variable) -> None:
-    """Leave the result as the version's SEND does.
-
-    END_SEND drops the receiver, or the jump itself does.
-    """
-    if SEND_POPS_RECEIVER:
-        frame.stack.pop()
-    frame.stack.append(result)
-
-
 @raw(Op.END_SEND)
 def end_send(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """Drop the receiver below the result of ``yield from``."""
@@ -95,3 +85,13 @@ def end_send(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 @raw(Op.STOPITERATION_ERROR)
 def stopiteration_error(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """A StopIteration that leaves a generator becomes a RuntimeError (the caller turns it)."""
+
+
+@raw(Op.CLEANUP_THROW)
+def cleanup_throw(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """What ``throw`` raised in ``yield from``: the end of the inner iterator gives its result."""
+    exception = frame.stack.pop().realize(tracer)
+    if not isinstance(exception, ExceptionVariable) or not issubclass(exception.cls, StopIteration):
+        raise ObservedException(exception)
+    del frame.stack[-2:]
+    frame.stack += [NONE, exception.args[0] if exception.args else NONE]

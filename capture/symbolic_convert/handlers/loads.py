@@ -98,6 +98,7 @@ def make_cell(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """Put a local variable into a cell."""
     name: Any = inst.arg
     cell = CellVariable()
+    tracer.made_cells.append(cell)
     cell.contents = frame.locals.pop(name, None)
     frame.cells[name] = cell
 

@@ -23,6 +23,7 @@ from capture.variables.containers import (
     TupleVariable,
 )
 from capture.variables.functions import BuiltinVariable, MethodVariable
+from capture.variables.iteration import items_of
 from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
 from capture.variables.operators.arithmetic import (
     is_not_implemented,
@@ -67,7 +68,7 @@ def contains(tracer: Tracer, container: Variable, item: Variable) -> Variable:
         if value is not MISSING:
             return fold(tracer, operator.contains, container.value, value)
     if raw is MISSING or isinstance(container, (SequenceVariable, DictViewVariable)):
-        for candidate in tracer.iterate(container):
+        for candidate in items_of(tracer, container):
             if is_same(tracer, candidate, item) or equal(tracer, candidate, item):
                 return TRUE
         return FALSE
