@@ -16,7 +16,7 @@ from capture.graph.op_rules import RuleKind, classify, classify_method
 from capture.variables import operators
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, ScalarVariable, boolean
-from capture.variables.containers import TupleVariable
+from capture.variables.containers import DictVariable, ListVariable, TupleVariable
 from capture.variables.objects import ObjectVariable
 from capture.variables.tensor import TensorVariable
 
@@ -262,7 +262,35 @@ def _graph_break(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variabl
     unsupported(reasons.USER_BREAK, "graph_break()")
 
 
+def _privateuse1_name(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    return ConstantVariable(torch._C._get_privateuse1_backend_name())
+
+
+def _group_tensors(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """What foreach code groups its lists by: metadata decides, so it is known now.
+
+    The order of several groups is a hash table's; only one group is captured.
+    """
+    columns = [tracer.iterate(column) for column in tracer.iterate(args[0])]
+    with_indices = tracer.as_python(args[1] if len(args) > 1 else kwargs.get("with_indices", FALSE))
+    firsts = [v.realize(tracer) for v in columns[0]] if columns else []
+    if not firsts or not all(isinstance(v, TensorVariable) for v in firsts):
+        unsupported(reasons.UNKNOWN_CALLABLE, "_group_tensors_by_device_and_dtype")
+    kinds = {(v.meta.device, v.meta.dtype) for v in firsts if isinstance(v, TensorVariable)}
+    if len(kinds) != 1 or any(len(column) != len(firsts) for column in columns):
+        unsupported(reasons.UNKNOWN_CALLABLE, "_group_tensors_by_device_and_dtype of several kinds")
+    device, dtype = kinds.pop()
+    lists = ListVariable([ListVariable(list(column)) for column in columns])
+    numbers = [ConstantVariable(i) for i in range(len(firsts))] if with_indices else []
+    key = TupleVariable([ConstantVariable(device), ConstantVariable(dtype)])
+    result = DictVariable()
+    result.set(tracer, key, TupleVariable([lists, ListVariable(list(numbers))]))
+    return result
+
+
 _SPECIAL: dict[Any, _Special] = {
+    torch._C._group_tensors_by_device_and_dtype: _group_tensors,
+    torch._C._get_privateuse1_backend_name: _privateuse1_name,
     torch.compiler.is_compiling: _true,
     torch.compiler.is_dynamo_compiling: _true,
     torch.compiler.is_exporting: _false,
