@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
 from capture.instructions.ops import Op
@@ -72,7 +72,8 @@ def _delegate(generator: GeneratorVariable) -> Variable | None:
     frame = generator.frame
     assert isinstance(frame, Frame)
     inst = frame.instructions[frame.index - 1]
-    _, resumed = inst.arg  # type: ignore[misc]
+    parts: Any = inst.arg
+    _, resumed = parts
     return frame.stack[-1] if resumed & 3 >= _YIELD_FROM else None
 
 

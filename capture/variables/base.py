@@ -167,6 +167,8 @@ class Tracer(Protocol):
     class_sources: dict[type, Source]
     by_identity: set[Source]
     """The sources of functions that are guarded by identity."""
+    generators: list[GeneratorVariable]
+    """All generators made so far."""
 
     @property
     def effects(self) -> Effects:

@@ -245,4 +245,5 @@ class TracebackVariable(Variable):
         self.created_at = raised_at
 
     def python_type(self) -> type:
+        """The exact Python type of the value."""
         return types.TracebackType

@@ -35,7 +35,7 @@ named_expressions listcomps setcomps dictcomps copy weakref abc coroutines
 MIN_INSTRUCTIONS = 20
 
 
-# --- the child: one module, plain or captured -------------------------------------------------------
+# --- the child: one module, plain or captured ----------------------------------------------------
 
 
 class _Recorder(unittest.TestResult):
@@ -99,9 +99,10 @@ def _capture_methods(cases: list[unittest.TestCase]) -> Any:
     """Compile every test method; what is returned tells how a test was captured."""
     import capture
     from capture import _native, eval_frame
+    from capture.config import settings
 
-    capture.config.suppress_errors = False
-    capture.config.capture_without_tensors = True
+    settings.suppress_errors = False
+    settings.capture_without_tensors = True
     eval_frame._configure_hook()
     here = os.path.dirname(os.path.abspath(capture.__file__)) + os.sep
     library = os.path.dirname(os.__file__) + os.sep
@@ -133,7 +134,8 @@ def _capture_methods(cases: list[unittest.TestCase]) -> Any:
 def _child(name: str, captured: bool, out_path: str, skip: set[str]) -> None:
     faulthandler.enable()
     loader = unittest.defaultTestLoader
-    cases = [c for c in _flatten(loader.loadTestsFromName(f"test.test_{name}")) if c.id() not in skip]
+    suite = loader.loadTestsFromName(f"test.test_{name}")
+    cases = [c for c in _flatten(suite) if c.id() not in skip]
     extra: Any = lambda test: {}  # noqa: E731
     if captured:
         extra = _capture_methods(cases)
@@ -141,7 +143,7 @@ def _child(name: str, captured: bool, out_path: str, skip: set[str]) -> None:
         unittest.TestSuite(cases).run(_Recorder(out, extra))
 
 
-# --- the parent ------------------------------------------------------------------------------------------
+# --- the parent ----------------------------------------------------------------------------------
 
 
 def _run(name: str, captured: bool, timeout: float, folder: Path) -> dict[str, dict[str, Any]]:
@@ -176,7 +178,9 @@ def _run(name: str, captured: bool, timeout: float, folder: Path) -> dict[str, d
             print(f"    {name}: ended with {code}: {errors.strip()[-400:]}", file=sys.stderr)
             return rows
         verdict = "hang" if errors == "timeout" else "crash"
-        rows[started] = {"test": started, "verdict": verdict, "detail": errors[-1500:], "cpu_s": timeout}
+        rows[started] = {
+            "test": started, "verdict": verdict, "detail": errors[-1500:], "cpu_s": timeout,
+        }  # fmt: skip
     return rows
 
 
@@ -197,7 +201,8 @@ def main() -> int:
         return 0
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    table, reasons = [], collections.Counter()
+    table: list[dict[str, Any]] = []
+    reasons: collections.Counter[str] = collections.Counter()
     failures: list[dict[str, Any]] = []
     print(f"{'module':<24} {'methods':>7} {'differ':>6} {'crash':>5} {'slow':>4} {'whole':>9}")
     for name in options.names or DEFAULT:
@@ -207,23 +212,37 @@ def main() -> int:
         passing = [t for t, row in plain.items() if row["verdict"] == "pass"]
         missing = {"verdict": "missing", "detail": "", "cpu_s": 0.0}
         bad = [t for t in passing if captured.get(t, missing)["verdict"] != "pass"]
-        dead = [t for t in bad if captured.get(t, missing)["verdict"] in ("crash", "hang", "missing")]
+        ended = ("crash", "hang", "missing")
+        dead = [t for t in bad if captured.get(t, missing)["verdict"] in ended]
         slow = [
             t for t in passing
             if captured.get(t, missing)["cpu_s"] > max(20 * plain[t]["cpu_s"], 2.0)
         ]  # fmt: skip
-        counted = [t for t in passing if captured.get(t, missing).get("instructions", 0) >= MIN_INSTRUCTIONS]
+        counted = [
+            t for t in passing
+            if captured.get(t, missing).get("instructions", 0) >= MIN_INSTRUCTIONS
+        ]  # fmt: skip
         whole = [t for t in counted if not captured[t]["breaks"]]
         for t in counted:
             reasons.update(captured[t]["breaks"])
         failures += [{**captured.get(t, missing), "test": t} for t in bad]
-        table.append({"module": name, "methods": len(passing), "differ": len(bad), "dead": len(dead),
-                      "slow": slow, "counted": len(counted), "whole": len(whole)})  # fmt: skip
+        table.append(
+            {
+                "module": name,
+                "methods": len(passing),
+                "differ": len(bad),
+                "dead": len(dead),
+                "slow": slow,
+                "counted": len(counted),
+                "whole": len(whole),
+            }
+        )
         print(
             f"{name:<24} {len(passing):>7} {len(bad):>6} {len(dead):>5} {len(slow):>4} "
             f"{len(whole):>4}/{len(counted)}", flush=True,
         )  # fmt: skip
-    total = {k: sum(row[k] for row in table) for k in ("methods", "differ", "dead", "counted", "whole")}
+    columns = ("methods", "differ", "dead", "counted", "whole")
+    total: dict[str, int] = {k: sum(row[k] for row in table) for k in columns}
     share = 100 * total["whole"] / max(total["counted"], 1)
     print(f"{'all':<24} {total['methods']:>7} {total['differ']:>6} {total['dead']:>5}      "
           f"{total['whole']}/{total['counted']} = {share:.0f} % captured whole")  # fmt: skip

@@ -277,14 +277,29 @@ def test_exception_variable_is_unbound_after_the_handler(check):
     check(f, (X,))
 
 
-@pytest.mark.parametrize("make", [lambda: SystemExit(3), lambda: StopIteration(5), lambda: OSError(2, "no", "f"), lambda: ImportError("m", name="n")])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SystemExit(3),
+        lambda: StopIteration(5),
+        lambda: OSError(2, "no", "f"),
+        lambda: ImportError("m", name="n"),
+    ],
+)
 def test_exceptions_with_fields_of_their_own(check, make):
     def f(x):
         y = x + 1
         try:
             raise make()
         except BaseException as error:
-            return y, error.args, getattr(error, "code", None), getattr(error, "value", None), getattr(error, "errno", None), getattr(error, "name", None)
+            return (
+                y,
+                error.args,
+                getattr(error, "code", None),
+                getattr(error, "value", None),
+                getattr(error, "errno", None),
+                getattr(error, "name", None),
+            )
 
     check(f, (X,))
 

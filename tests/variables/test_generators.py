@@ -400,7 +400,12 @@ def test_too_many_to_unpack(check):
 
 def test_any_all_stop_early(check):
     def f(x, log):
-        return x + 1, any(i == 1 for i in counting(log)), all(i < 1 for i in counting(log)), 1 in counting(log)
+        return (
+            x + 1,
+            any(i == 1 for i in counting(log)),
+            all(i < 1 for i in counting(log)),
+            1 in counting(log),
+        )
 
     check(f, (X, []))
 
@@ -408,12 +413,21 @@ def test_any_all_stop_early(check):
 def test_itertools(check):
     def f(x):
         return (
-            list(itertools.chain([x], (1,), "a")), list(itertools.islice(itertools.count(5, 2), 3)), list(itertools.product([1, 2], "ab")),
-            list(itertools.accumulate([1, 2, 3], lambda a, b: a * b)), list(itertools.zip_longest([1], [2, 3], fillvalue=x)),
-            list(itertools.takewhile(lambda v: v < 3, [1, 2, 3, 1])), list(itertools.dropwhile(lambda v: v < 3, [1, 3, 1])), list(itertools.repeat(x, 2)),
-            list(itertools.permutations([1, 2, 3], 2)), list(itertools.combinations("abc", 2)), list(itertools.starmap(pow, [(2, 3)])),
-            [(k, list(g)) for k, g in itertools.groupby([1, 1, 2])], list(itertools.pairwise([1, 2, 3])), list(itertools.compress("abc", [1, 0, 1])),
-        )  # fmt: skip
+            list(itertools.chain([x], (1,), "a")),
+            list(itertools.islice(itertools.count(5, 2), 3)),
+            list(itertools.product([1, 2], "ab")),
+            list(itertools.accumulate([1, 2, 3], lambda a, b: a * b)),
+            list(itertools.zip_longest([1], [2, 3], fillvalue=x)),
+            list(itertools.takewhile(lambda v: v < 3, [1, 2, 3, 1])),
+            list(itertools.dropwhile(lambda v: v < 3, [1, 3, 1])),
+            list(itertools.repeat(x, 2)),
+            list(itertools.permutations([1, 2, 3], 2)),
+            list(itertools.combinations("abc", 2)),
+            list(itertools.starmap(pow, [(2, 3)])),
+            [(k, list(g)) for k, g in itertools.groupby([1, 1, 2])],
+            list(itertools.pairwise([1, 2, 3])),
+            list(itertools.compress("abc", [1, 0, 1])),
+        )
 
     check(f, (X,))
 
@@ -458,14 +472,26 @@ def test_zip_consumes_as_in_eager(check):
 
 def test_reversed_sorted_enumerate_of_generators(check):
     def f(x):
-        return x + 1, sorted(i * -1 for i in range(3)), list(enumerate((i for i in "ab"), 1)), list(reversed([1, x])), sum(i for i in range(4)), dict((i, i) for i in range(2)), "".join(c for c in "abc")
+        return (
+            x + 1,
+            sorted(i * -1 for i in range(3)),
+            list(enumerate((i for i in "ab"), 1)),
+            list(reversed([1, x])),
+            sum(i for i in range(4)),
+            dict((i, i) for i in range(2)),
+            "".join(c for c in "abc"),
+        )
 
     check(f, (X,))
 
 
 def test_comprehensions_with_closures(check):
     def f(x, n):
-        return [[x * i + j * n for j in range(i)] for i in range(3)], {i: [k for k in range(i)] for i in range(2)}, {i % 2 for i in range(4)}
+        return (
+            [[x * i + j * n for j in range(i)] for i in range(3)],
+            {i: [k for k in range(i)] for i in range(2)},
+            {i % 2 for i in range(4)},
+        )
 
     check(f, (X, 2), (X, 3), fullgraph=True)
 
