@@ -24,7 +24,7 @@ DATA_DEPENDENT = BreakReason(
 UNKNOWN_CALLABLE = BreakReason(
     "CAP0003",
     "call of a function that cannot be captured",
-    "`{what}` is implemented outside Python and has no capture rule.",
+    "`{what}` has no capture rule, so Python runs it.",
     [_MOVE_OUT, "Wrap it with capture.allow_in_graph if it only works on tensors."],
 )
 DISABLED = BreakReason(

@@ -325,7 +325,7 @@ class _Piece:
         """Log and count a graph break; under ``fullgraph`` it is an error."""
         if self.options.fullgraph and signal.reason is not reasons.UNCAUGHT_EXCEPTION:
             raise Unsupported.from_break(signal)
-        counters.record_break(signal.reason, signal.location or "?")
+        counters.record_break(signal.reason, signal.location or "?", signal.explanation)
         if _breaks.enabled:
             _breaks.info("%s", signal.describe())
 

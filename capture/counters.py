@@ -35,6 +35,7 @@ class BreakRecord:
     title: str
     user_location: str
     count: int
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class _Counters:
         self.frames = 0
         self.instructions = 0
         self.compile_seconds = 0.0
-        self.breaks: dict[tuple[str, str, str], int] = {}
+        self.breaks: dict[tuple[str, str, str, str], int] = {}
         self.recompiles: dict[tuple[str, str], int] = {}
         self.events: deque[Event] = deque(maxlen=_MAX_EVENTS)
 
@@ -101,10 +102,10 @@ def record_graph(name: str, n_ops: int) -> None:
         _counters.add_event("graph", f"{name}: {n_ops} operators")
 
 
-def record_break(reason: BreakReason, location: str) -> None:
-    """Count a graph break at ``file:line`` of the user's code."""
+def record_break(reason: BreakReason, location: str, detail: str = "") -> None:
+    """Count a graph break at ``file:line`` of the user's code; ``detail`` is the explanation."""
     with _lock:
-        key = (reason.id, reason.title, location)
+        key = (reason.id, reason.title, location, detail)
         _counters.breaks[key] = _counters.breaks.get(key, 0) + 1
         _counters.add_event("break", f"{location}: {reason.id} {reason.title}")
 
@@ -146,7 +147,7 @@ def snapshot() -> Stats:
             frames=_counters.frames,
             instructions=_counters.instructions,
             compile_seconds=_counters.compile_seconds,
-            breaks=[BreakRecord(*key, count) for key, count in _counters.breaks.items()],
+            breaks=[BreakRecord(*key[:3], count, key[3]) for key, count in _counters.breaks.items()],
             recompiles=[
                 RecompileRecord(*key, count) for key, count in _counters.recompiles.items()
             ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -94,8 +95,8 @@ def equal_steps(left: Run, right: Run) -> int:
     return count
 
 
-def compiled_step(run: Run, stats: Stats, kinds: tuple[str, ...] = ("graph", "compile")) -> int:
-    """Return the step, counted from 1, in which something was last compiled; 0 for none."""
+def compiled_step(run: Run, stats: Stats, kinds: tuple[str, ...] = ("graph",)) -> int:
+    """Return the step, counted from 1, in which a graph was last compiled; 0 for none."""
     times = [event.time_s for event in stats.events if event.kind in kinds]
     return 1 + sum(ended < times[-1] for ended in run.ended_s) if times else 0
 
@@ -169,7 +170,7 @@ def _table(eager: Run, captured: Run, stats: Stats, backend: str) -> Table:
     add("recompiles", "", sum(each.count for each in stats.recompiles))
     add("frames captured", "", stats.frames)
     add("cold capture", "", f"{stats.compile_seconds:.2f} s")
-    add("last compiled", "", _when(captured, stats))
+    add("last graph compiled", "", _when(captured, stats))
     add("time per step (median)", f"{eager.step_ms:.2f} ms", f"{captured.step_ms:.2f} ms")
     add("all steps", f"{eager.total_s:.2f} s", f"{captured.total_s:.2f} s")
     return table
@@ -182,10 +183,15 @@ def _when(run: Run, stats: Stats) -> str:
     return f"step {step}" if step <= len(run.ended_s) else "after the loop"
 
 
+def _short(location: str) -> str:
+    """The last two parts of a path: enough to tell the files of a demo apart."""
+    return "/".join(location.replace(os.sep, "/").split("/")[-2:])
+
+
 def _breaks_table(stats: Stats) -> Table:
     table = Table(title="Graph breaks")
     for name in ("id", "reason", "where"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for each in sorted(stats.breaks, key=lambda each: each.user_location):
-        table.add_row(each.reason_id, each.title, each.user_location)
+        table.add_row(each.reason_id, each.detail or each.title, _short(each.user_location))
     return table

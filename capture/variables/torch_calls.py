@@ -58,7 +58,9 @@ def call_rule(
     reason = reasons.BACKWARD if rule.name in _AUTOGRAD else reasons.UNKNOWN_CALLABLE
     if "depends on data" in rule.reason:
         unsupported(reasons.DATA_DEPENDENT, f"`{rule.name}`")
-    unsupported(reason, f"{rule.name} ({rule.reason})" if rule.reason else rule.name)
+    module = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", rule.name)
+    unsupported(reason, f"{module}.{name}" if module else name)
 
 
 def _touches_tensor(tracer: Tracer, v: Variable) -> bool:
@@ -301,6 +303,11 @@ _SPECIAL: dict[Any, _Special] = {
     torch._C._log_api_usage_once: _none,
     getattr(torch._C, "_cuda_isCurrentStreamCapturing", None): _false,  # not in builds for the CPU
 }
+
+
+def is_special(function: Any) -> bool:
+    """True for functions with a rule of their own."""
+    return function in _SPECIAL
 
 
 def register_special(function: Any, handler: _Special) -> None:
