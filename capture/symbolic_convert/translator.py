@@ -591,6 +591,8 @@ class Translator:
                 # Raised again here: Python raises it where it came from, for the traceback.
                 self.break_at[exception.raised_at] = cause
                 raise Restart()
+            if isinstance(exception, ExceptionVariable):
+                exception.raised_at = -1  # Python raises it first
             self.break_here(frame, cause)
         for left in frames[position + 1 :]:
             if left.generator is not None:

@@ -124,6 +124,8 @@ def exception_getattr(tracer: Tracer, exc: ExceptionVariable, name: str) -> Vari
     if name == "__cause__":
         return exc.cause or NONE
     if name == "__context__":
+        if exc.context is None and exc.raised_at >= 0:  # the caller may be handling one
+            unsupported(reasons.FRAME_INSPECTION, name)
         return exc.context or NONE
     if name == "__suppress_context__":
         return ConstantVariable(exc.suppress_context)

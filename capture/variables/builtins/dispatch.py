@@ -102,6 +102,8 @@ def python_rule(
     if marker is not None:
         return call_marked(tracer, value, marker, args, kwargs)
     module = fn.value.__module__ or ""
+    if module == _OWN_API and torch_calls.is_special(value):
+        return torch_calls.call_rule(tracer, value, args, kwargs)
     if module.startswith("torch"):
         return torch_calls.call_rule(tracer, value, args, kwargs)
     if module == _OWN_API and fn.qualname == "_CompiledModule.__call__":
