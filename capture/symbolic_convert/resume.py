@@ -283,12 +283,16 @@ class _Frame:
                 self.emit(Op.PUSH_EXC_INFO)
                 self.emit(Op.POP_TOP)
 
-    def hand_over(self, number: int, layout: Layout, lasti: int | None = None) -> None:
+    def hand_over(
+        self, number: int, layout: Layout, *, caught: bool = False, lasti: int | None = None
+    ) -> None:
         """Write the way out: leave handlers, return the number and the values.
 
         Args:
             number: the number of the outcome.
             layout: the state's shape.
+            caught: whether the top value is an exception just caught. Its traceback keeps this
+                frame, which must not keep what the program deletes or rebinds from now on.
             lasti: a constant to hand over below the top value; the layout has a slot for it, the
                 real stack has not.
         """
@@ -309,9 +313,15 @@ class _Frame:
         hidden.reverse()
         self.emit(Op.LOAD_CONST, number)
         if layout.arg0_in_cell:
-            self.emit(Op.LOAD_FAST, self.slot0)
+            assert self.slot0 is not None
+            self._take(self.slot0)
         for name in layout.locals:
-            self.emit(Op.LOAD_CLOSURE if name in self.remade else Op.LOAD_FAST, name)
+            if name in self.remade:
+                self.emit(Op.LOAD_CLOSURE, name)
+            elif caught:
+                self._take(name)
+            else:
+                self.emit(Op.LOAD_FAST, name)
         for name in hidden[:-1] if lasti is not None else hidden:
             self._take(name)
         if lasti is not None:
@@ -348,7 +358,8 @@ class _Frame:
         self.entries.append(ExceptionEntry(start, end, len(self.out), entry.depth, False))
         values = (Slot.VALUE, Slot.VALUE) if entry.lasti else (Slot.VALUE,)
         caught = replace(layout, stack=kept + values)
-        self.hand_over(number, caught, self.instruction.offset // 2 if entry.lasti else None)
+        lasti = self.instruction.offset // 2 if entry.lasti else None
+        self.hand_over(number, caught, caught=True, lasti=lasti)
         return [Outcome(entry.target, caught)]
 
     def _take(self, name: str) -> None:
