@@ -119,6 +119,8 @@ class Codegen:
         kind = type(value)
         if kind is int and value.bit_length() > 256:
             return self.const(value)
+        if value is Ellipsis:
+            return "..."  # the epilogue has no builtins
         if kind in _LITERALS and not (kind is str and len(value) > 200):
             return repr(value)
         if kind is float and value == value and value not in (float("inf"), float("-inf")):
