@@ -64,6 +64,7 @@ def _configure_hook() -> None:
         (
             *site,
             os.path.join(here, "demo") + os.sep,
+            os.path.join(here, "doctor.py"),
             os.path.join(torch_dir, "nn", "modules") + os.sep,
         ),
     )
