@@ -147,7 +147,9 @@ def snapshot() -> Stats:
             frames=_counters.frames,
             instructions=_counters.instructions,
             compile_seconds=_counters.compile_seconds,
-            breaks=[BreakRecord(*key[:3], count, key[3]) for key, count in _counters.breaks.items()],
+            breaks=[
+                BreakRecord(*key[:3], count, key[3]) for key, count in _counters.breaks.items()
+            ],
             recompiles=[
                 RecompileRecord(*key, count) for key, count in _counters.recompiles.items()
             ],

@@ -264,7 +264,9 @@ def _graph_break(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variabl
     unsupported(reasons.USER_BREAK, "graph_break()")
 
 
-def _privateuse1_name(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+def _privateuse1_name(
+    tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable:
     return ConstantVariable(torch._C._get_privateuse1_backend_name())
 
 
