@@ -24,12 +24,14 @@ from capture.eval_frame import (
     is_compiling,
     reset,
 )
+from capture.observe.explain import Explanation, explain
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BackendCompilerFailed",
     "CaptureError",
+    "Explanation",
     "FailOnRecompileLimitHit",
     "RecompileError",
     "TorchRuntimeError",
@@ -43,6 +45,7 @@ __all__ = [
     "counters",
     "disable",
     "errors",
+    "explain",
     "graph_break",
     "is_compiling",
     "list_backends",

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from capture import demo, doctor
 from capture.backends import list_backends, lookup_backend
+from capture.observe.catalogue import catalogue_page
 
 __all__ = ["main"]
 
@@ -23,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     train.add_argument("--steps", type=_positive, default=150, help="default: %(default)s")
     train.add_argument("--backend", default="eager", help="default: %(default)s")
     commands.add_parser("backends", help="list the backends")
+    commands.add_parser("breaks", help="print the page of graph-break reasons")
     commands.add_parser("doctor", help="check this installation")
     options = parser.parse_args(arguments)
     if options.command == "demo":
@@ -30,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return demo.main(steps=options.steps, backend=options.backend)
     if options.command == "doctor":
         return doctor.main()
+    if options.command == "breaks":
+        sys.stdout.write(catalogue_page())
+        return 0
     return _print_backends()
 
 

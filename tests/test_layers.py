@@ -35,11 +35,11 @@ LAYERS: dict[str, int] = {
     "cache": 8,
     "convert_frame": 9,
     "eval_frame": 10,
-    "__init__": 11,
-    "observe": 12,
-    "demo": 12,
-    "doctor": 12,
-    "__main__": 13,
+    "__init__": 12,
+    "observe": 11,
+    "demo": 13,
+    "doctor": 13,
+    "__main__": 14,
 }
 
 # The only files that may ask which Python is running.
