@@ -440,7 +440,8 @@ def _iterator(cg: Codegen, v: IteratorVariable) -> str:
             f"{cg.const(enumerate, 'enumerate')}({cg.ref(v.parts[0])}, {v.target + v.position})"
         )
     if kind == "zip":
-        return cg.temp(f"{cg.const(zip, 'zip')}({cg.refs(v.parts)})")
+        strict = "strict=True" if v.target else ""
+        return cg.temp(f"{cg.const(zip, 'zip')}({cg.refs(v.parts)}{strict})")
     if kind == "map":
         return cg.temp(f"{cg.const(map, 'map')}({cg.refs(v.parts)})")
     if kind.startswith("dict_") or kind == "set":

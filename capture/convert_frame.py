@@ -33,6 +33,7 @@ from capture.errors import (
     Unsupported,
 )
 from capture.guards.kinds import IsNotSame
+from capture.guards.torch_kinds import state_is_foreign
 from capture.instructions.analysis import rebound_in_loops
 from capture.instructions.decode import decode
 from capture.sources import (
@@ -119,6 +120,8 @@ class Converter:
             return None
 
     def _convert(self, site: Site, values: list[Any], func: types.FunctionType) -> Entry | None:
+        if state_is_foreign():
+            return None
         history = history_of(site)
         started = time.perf_counter()
         if history.compiles:

@@ -558,6 +558,10 @@ activation_piece(Activation *self, CaptureThread *thread, PyObject **result)
     if (region == NULL || !region->enabled) {
         return PIECE_MISS;
     }
+    const PyObject *code = ((PyFunctionObject *)self->func)->func_code;
+    if (UNLIKELY(frame_is_traced(PyThreadState_Get(), (const PyCodeObject *)code))) {
+        return PIECE_MISS; /* traced from a break on: the resume code shows the user's lines */
+    }
     PyObject **values = activation_values(self);
     Py_ssize_t n = self->n_cells + self->n_values;
     PieceStatus status =

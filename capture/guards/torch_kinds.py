@@ -281,6 +281,23 @@ _STATE_TITLES = {
 }
 
 
+def state_is_foreign() -> bool:
+    """Whether operators called now would reach somebody else's code: modes, transforms, hooks.
+
+    Describing an operator means calling it, which such code would see; a mode that only sets the
+    default device is no one else's.
+    """
+    state = read_state()
+    modes = torch.overrides._get_current_function_mode_stack()
+    return bool(
+        state.dispatch_modes
+        or state.functorch
+        or state.forward_ad_level >= 0
+        or state.saved_tensor_hooks
+        or any(type(mode) is not torch.utils._device.DeviceContext for mode in modes)
+    )
+
+
 def read_state() -> GlobalState:
     """Read the state by torch's Python functions, the oracle of the native snapshot."""
     c: Any = torch._C

@@ -264,6 +264,12 @@ def _graph_break(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variabl
     unsupported(reasons.USER_BREAK, "graph_break()")
 
 
+def _function_mode_enabled(
+    tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable:
+    return boolean(torch._C._is_torch_function_mode_enabled())  # the state guard holds it
+
+
 def _privateuse1_name(
     tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]
 ) -> Variable:
@@ -302,6 +308,7 @@ _SPECIAL: dict[Any, _Special] = {
     torch.jit.is_tracing: _false,  # type: ignore[attr-defined]
     torch._C._get_tracing_state: _none,
     torch._C._is_tracing: _false,
+    torch._C._is_torch_function_mode_enabled: _function_mode_enabled,
     torch._C._log_api_usage_once: _none,
     getattr(torch._C, "_cuda_isCurrentStreamCapturing", None): _false,  # not in builds for the CPU
 }

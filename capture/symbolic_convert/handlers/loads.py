@@ -114,7 +114,8 @@ def load_closure(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 def load_cell_and_clear(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """A cell that a comprehension is about to shadow."""
     name: Any = inst.arg
-    frame.stack.append(frame.cells.pop(name, NULL))
+    value = frame.cells.pop(name, None) or frame.locals.pop(name, NULL)
+    frame.stack.append(value)
 
 
 @raw(Op.STORE_CELL)
@@ -124,9 +125,11 @@ def store_cell(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     value = frame.stack.pop()
     if value is NULL:
         frame.cells.pop(name, None)
-    else:
-        assert isinstance(value, CellVariable)
+        frame.locals.pop(name, None)
+    elif isinstance(value, CellVariable):
         frame.cells[name] = value
+    else:  # another comprehension of the frame uses the slot for a plain local
+        frame.locals[name] = value
 
 
 @raw(Op.LOAD_DEREF)

@@ -58,6 +58,11 @@ def module_getattr(tracer: Tracer, obj: ModuleVariable, name: str) -> Variable:
         fn = holder.get_hashed(tracer, "__getattr__")
         assert fn is not None
         return tracer.call(fn, [ConstantVariable(name)], {})
+    getter, _ = lookup_mro(type(obj.value), "__getattr__")
+    if isinstance(getter, types.FunctionType):
+        cls = tracer.class_variable(type(obj.value), obj.source)
+        fn = load_attr(tracer, cls, "__getattr__")
+        return tracer.call(fn, [obj, ConstantVariable(name)], {})
     if hasattr(obj.value, name):
         unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{obj.value.__name__}.{name}")
     tracer.raise_error(AttributeError, f"module {real.get('__name__')!r} has no attribute {name!r}")

@@ -78,24 +78,42 @@ def _advance_enumerate(tracer: Tracer, it: IteratorVariable) -> Variable | None:
 
 @rule(zip)
 def _zip(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    if kwargs:
-        strict = tracer.as_python(kwargs.get("strict", FALSE))
-        if strict is not False:
-            return None
+    strict = tracer.truth(kwargs.get("strict", FALSE))
+    if kwargs.keys() - {"strict"}:
+        return None
     parts = [get_iter(tracer, a) for a in args]
-    return IteratorVariable(zip, "zip", _advance_zip, None, parts)
+    return IteratorVariable(zip, "zip", _advance_zip, strict, parts)
 
 
 def _advance_zip(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     if not it.parts:
         return None
     items = []
-    for part in it.parts:
+    for place, part in enumerate(it.parts):
         item = next_item(tracer, part)
         if item is None:
+            if it.target:
+                _check_lengths(tracer, it.parts, place)
             return None
         items.append(item)
     return TupleVariable(items)
+
+
+def _check_lengths(tracer: Tracer, parts: list[Variable], place: int) -> None:
+    """``zip(strict=True)``: the iterator at ``place`` is the first at its end; are all others?
+
+    Source: ``Python/bltinmodule.c`` (``zip_next``).
+    """
+    word = "shorter"
+    if place == 0:
+        word = "longer"
+        for place in range(1, len(parts)):
+            if next_item(tracer, parts[place]) is not None:
+                break
+        else:
+            return
+    others = "argument 1" if place == 1 else f"arguments 1-{place}"
+    tracer.raise_error(ValueError, f"zip() argument {place + 1} is {word} than {others}")
 
 
 @rule(map)
