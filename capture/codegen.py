@@ -51,6 +51,8 @@ from capture.variables.tensor import TensorVariable
 from capture.variables.wrap import StaticDictVariable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from capture.graph.values import ScalarValue, TensorValue
     from capture.side_effects import Effect
     from capture.sources import Source
@@ -81,6 +83,7 @@ class Codegen:
         self._consts: dict[int, str] = {}
         self._keep: list[Any] = []
         self._temps = 0
+        self.late: list[str] = []  # lines that may run code of the program's keys: the very last
 
     # --- pieces of expressions --------------------------------------------------------------------
 
@@ -121,6 +124,8 @@ class Codegen:
             return self.const(value)
         if value is Ellipsis:
             return "..."  # the epilogue has no builtins
+        if value is Ellipsis:
+            return "..."
         if kind in _LITERALS and not (kind is str and len(value) > 200):
             return repr(value)
         if kind is float and value == value and value not in (float("inf"), float("-inf")):
@@ -183,7 +188,7 @@ class Codegen:
         arguments = ", ".join(
             [*self.captures.values(), *(f"o{i}" for i in range(len(self.outputs)))]
         )
-        body = "\n    ".join([*self.lines, f"return {result}"])
+        body = "\n    ".join([*self.lines, *self.late, f"return {result}"])
         source = f"def epilogue({arguments}):\n    {body}\n"
         namespace = self.table
         exec(compile(source, f"<capture epilogue of {name}>", "exec"), namespace)
@@ -249,13 +254,28 @@ def _dict(cg: Codegen, v: DictVariable) -> str:
         base = collections.OrderedDict if issubclass(v.cls, collections.OrderedDict) else dict
         name = cg.name(v, f"{cg.const(base.__new__, 'dict_new')}({_class(cg, v)})")
     setter = _dict_method(cg, v, "__setitem__")
+    late = False
     for key, value in v.entries.values():
         if v.cls is dict:
-            cg.lines.append(f"{name}[{cg.ref(key)}] = {cg.ref(value)}")
+            line = f"{name}[{cg.ref(key)}] = {cg.ref(value)}"
         else:
-            cg.lines.append(f"{setter}({name}, {cg.ref(key)}, {cg.ref(value)})")
+            line = f"{setter}({name}, {cg.ref(key)}, {cg.ref(value)})"
+        late = late or _runs_code(key)
+        (cg.late if late else cg.lines).append(line)
     _attrs(cg, v, name)
     return name
+
+
+def _runs_code(key: Variable) -> bool:
+    """True if hashing or comparing a key runs code of the program."""
+    cls = key.python_type()
+    if cls is tuple and not isinstance(key, (TupleVariable, LazyVariable)):
+        return False
+    if isinstance(key, TupleVariable):
+        return any(map(_runs_code, key._items or ()))
+    return any(
+        isinstance(lookup_mro(cls, name)[0], types.FunctionType) for name in ("__hash__", "__eq__")
+    )
 
 
 def _dict_method(cg: Codegen, v: DictVariable, name: str) -> str:
@@ -277,12 +297,13 @@ def _set(cg: Codegen, v: SetVariable) -> str:
         return cg.temp(f"{cg.const(frozenset, 'frozenset')}(({cg.refs(entries)}))")
     name = cg.name(v, f"{cg.const(v.cls, 'set')}()" if v.cls_var is None else f"{_class(cg, v)}()")
     for item in entries:
-        cg.lines.append(f"{name}.add({cg.ref(item)})")
+        line = f"{name}.add({cg.ref(item)})"
+        (cg.late if _runs_code(item) else cg.lines).append(line)
     return name
 
 
 def _view(cg: Codegen, v: DictViewVariable) -> str:
-    return cg.temp(f"{cg.ref(v.target)}.{v.kind}()")
+    return cg.temp(f"{_dict_method(cg, v.target, v.kind)}({cg.ref(v.target)})")
 
 
 def _slice(cg: Codegen, v: SliceVariable) -> str:
@@ -423,7 +444,10 @@ def _super(cg: Codegen, v: SuperVariable) -> str:
 def _iterator(cg: Codegen, v: IteratorVariable) -> str:
     it = cg.const(iter, "iter")
     if v.done:
-        return cg.temp(f"{it}(())")
+        empty = _EXHAUSTED.get(v.cls)
+        if empty is None:
+            raise CannotRebuild(v)
+        return cg.temp(cg.const(empty, "exhausted") + "()")
     kind = v.kind
     if kind in ("sequence", "range", "indexed"):
         target = v.target[0] if isinstance(v.target, tuple) else v.target
@@ -446,17 +470,41 @@ def _iterator(cg: Codegen, v: IteratorVariable) -> str:
         return cg.temp(f"{cg.const(map, 'map')}({cg.refs(v.parts)})")
     if kind.startswith("dict_") or kind == "set":
         target = v.target[0]
-        view = f".{kind[5:]}()" if kind.startswith("dict_") else ""
-        name = cg.temp(f"{it}({cg.ref(target)}{view})")
+        keys = target._entries or () if kind == "set" else target.entries
+        entries = [keys[k] for k in keys]
+        if any(
+            _runs_code(e if isinstance(e, Variable) else e[0]) for e in entries if e is not DELETED
+        ):
+            raise CannotRebuild(target)  # it is filled last
+        iterated = cg.ref(target)
+        if isinstance(target, DictVariable):  # past what a subclass overrides
+            iterated = f"{_dict_method(cg, target, kind[5:])}({iterated})"
+        name = cg.temp(f"{it}({iterated})")
         for _ in range(v.position):
             cg.lines.append(f"{cg.const(next, 'next')}({name})")
         return name
     raise CannotRebuild(v)
 
 
+# What makes an iterator of a type that is at its end.
+_EXHAUSTED: dict[type, Callable[[], Any]] = {
+    type(make()): make
+    for make in (
+        lambda: iter([]), lambda: iter(()), lambda: iter(range(0)), lambda: iter(""),
+        lambda: iter(b""), lambda: iter({}), lambda: iter({}.values()), lambda: iter({}.items()),
+        lambda: iter(set()), lambda: reversed([]), lambda: enumerate(()), zip,
+    )
+}  # fmt: skip
+
+
 def _generator(cg: Codegen, v: GeneratorVariable) -> str:
     if v.state == "finished":
-        return cg.temp(f"{cg.const(iter, 'iter')}(())")
+        if original_of(v.fn.code) is not None:
+            raise CannotRebuild(v)
+        keywords = "".join(f"{k!r}: {cg.ref(a)}, " for k, a in v.kwargs.items())
+        name = cg.temp(f"{cg.ref(v.fn)}({cg.refs(v.args)}**{{{keywords}}})")
+        cg.lines.append(f"{name}.close()")
+        return name
     if v.state != "created" or original_of(v.fn.code) is not None:
         raise CannotRebuild(v)
     keywords = "".join(f"{k!r}: {cg.ref(a)}, " for k, a in v.kwargs.items())
@@ -508,19 +556,19 @@ def _replay_dict(cg: Codegen, effect: Effect) -> None:
     name = cg.ref(target)
     if effect.kind == "dict_set":
         key, value = effect.value
-        cg.lines.append(
-            f"{_dict_method(cg, target, '__setitem__')}({name}, {cg.ref(key)}, {cg.ref(value)})"
-        )
+        line = f"{_dict_method(cg, target, '__setitem__')}({name}, {cg.ref(key)}, {cg.ref(value)})"
+        (cg.late if cg.late or _runs_code(key) else cg.lines).append(line)
     elif effect.kind == "dict_del":
-        cg.lines.append(
-            f"{_dict_method(cg, target, '__delitem__')}({name}, {cg.ref(effect.value[0])})"
-        )
+        line = f"{_dict_method(cg, target, '__delitem__')}({name}, {cg.ref(effect.value[0])})"
+        (cg.late if cg.late or _runs_code(effect.value[0]) else cg.lines).append(line)
     elif effect.kind == "dict_clear":
-        cg.lines.append(f"{_dict_method(cg, target, 'clear')}({name})")
+        line = f"{_dict_method(cg, target, 'clear')}({name})"
+        (cg.late if cg.late else cg.lines).append(line)
     else:
         key, last = effect.value
         move = cg.const(collections.OrderedDict.move_to_end, "move_to_end")
-        cg.lines.append(f"{move}({name}, {cg.ref(key)}, {cg.ref(last)})")
+        line = f"{move}({name}, {cg.ref(key)}, {cg.ref(last)})"
+        (cg.late if cg.late or _runs_code(key) else cg.lines).append(line)
 
 
 def _replay_list(cg: Codegen, effect: Effect) -> None:
@@ -546,9 +594,8 @@ def _replay_list(cg: Codegen, effect: Effect) -> None:
 
 def _replay_set(cg: Codegen, effect: Effect) -> None:
     method = set.add if effect.kind == "set_add" else set.discard
-    cg.lines.append(
-        f"{cg.const(method, effect.kind)}({cg.ref(effect.target)}, {cg.ref(effect.key)})"
-    )
+    line = f"{cg.const(method, effect.kind)}({cg.ref(effect.target)}, {cg.ref(effect.key)})"
+    (cg.late if cg.late or _runs_code(effect.key) else cg.lines).append(line)
 
 
 def _replay_cell(cg: Codegen, effect: Effect) -> None:

@@ -5,11 +5,14 @@ Writes to objects made during capture need no entry: the objects are rebuilt in 
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from capture.variables.base import DELETED, MISSING, Tracer, Variable
-from capture.variables.objects import ObjectVariable
+from capture import break_reasons as reasons
+from capture.variables.base import DELETED, MISSING, Tracer, Variable, unsupported
+from capture.variables.objects import ClassVariable, ObjectVariable
 
 __all__ = ["Effect", "SideEffects"]
 
@@ -35,6 +38,41 @@ class SideEffects:
         self.tracer = tracer
         self.journal: list[Effect] = []
         self._last: dict[tuple[int, object], Effect] = {}
+        self.hashed: set[int] = set()
+        self._since: int | None = None
+        self._disturbed = False
+
+    @contextlib.contextmanager
+    def undisturbed(self, what: str) -> Iterator[None]:
+        """Break if what runs inside writes to an object that is older than this.
+
+        A container's look-up runs the program's ``__eq__`` and ``__hash__``: how often, and on what
+        state of the container, is only right if they change nothing.
+        """
+        before = self._since, self._disturbed
+        self._since, self._disturbed = self.tracer.ordinal, False
+        try:
+            yield
+            if self._disturbed:
+                unsupported(reasons.SIDE_EFFECT, what)
+        finally:
+            self._since, self._disturbed = before[0], before[1] or self._disturbed
+
+    def note_hashed(self, key: Variable) -> None:
+        """Code of the program hashed a key: rebuilding its container runs that again."""
+        self.hashed.add(id(key))
+
+    def _keep_hash(self, target: Variable) -> None:
+        if self.hashed and (
+            id(target) in self.hashed or not isinstance(target, ObjectVariable)
+            or isinstance(target, ClassVariable)
+        ):  # fmt: skip
+            unsupported(reasons.SIDE_EFFECT, "changing what the hash of a key may depend on")
+
+    def _touch(self, target: Variable) -> None:
+        self.tracer.mutations += 1
+        if self._since is not None and target.created_at < self._since:
+            self._disturbed = True
 
     def _is_new(self, target: Variable) -> bool:
         return target.source is None and not (
@@ -42,13 +80,14 @@ class SideEffects:
         )
 
     def _record(self, kind: str, target: Variable, key: Any = None, value: Any = None) -> None:
-        self.tracer.mutations += 1
+        self._touch(target)
         if not self._is_new(target):
             self.journal.append(Effect(kind, target, key, value))
 
     def set_attr(self, target: Variable, name: str, value: Any) -> None:
         """Set (or delete, with ``DELETED``) an attribute and note it in the variable."""
         assert isinstance(target, ObjectVariable)
+        self._keep_hash(target)
         if target.attrs is None:
             target.attrs = {}
         if self._is_new(target) and not isinstance(value, Variable):
@@ -58,7 +97,7 @@ class SideEffects:
                 del target.attrs[name]
                 target.reborn = {*(target.reborn or ()), name}
             target.attrs[name] = value
-        self.tracer.mutations += 1
+        self._touch(target)
         if self._is_new(target):
             return
         place = (id(target), name)
@@ -71,7 +110,7 @@ class SideEffects:
 
     def dict_op(self, target: Variable, op: str, key: Any, value: Any = None) -> None:
         """``set``, ``del``, ``clear`` or ``move`` on a dict."""
-        self.tracer.mutations += 1
+        self._touch(target)
         if self._is_new(target):
             return
         place = (id(target), ("key", key))
@@ -89,7 +128,7 @@ class SideEffects:
 
     def list_changed(self, target: Variable) -> None:
         """The list is written back (or appended to) in its last state."""
-        self.tracer.mutations += 1
+        self._touch(target)
         if self._is_new(target):
             return
         place = (id(target), "list")
@@ -103,7 +142,8 @@ class SideEffects:
 
     def cell_set(self, target: Variable) -> None:
         """A closure cell is written back in its last state."""
-        self.tracer.mutations += 1
+        self._keep_hash(target)
+        self._touch(target)
         if target.source is None:
             return
         place = (id(target), "cell")

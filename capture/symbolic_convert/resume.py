@@ -16,6 +16,7 @@ the stack), and the prologue enters the handler with it. A name of ``DecodedCode
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 import sys
 from collections.abc import Sequence
@@ -173,6 +174,8 @@ def make_break_code(code: CodeType, index: int, layout: Layout) -> BreakCode:
             frame.out[place].target = len(frame.out)
         frame.hand_over(len(outcomes), outcome.layout)
         outcomes.append(outcome)
+    if instruction.op in (Op.LOAD_DEREF, Op.DELETE_DEREF) and instruction.arg in code.co_cellvars:
+        start, end = frame.raise_unbound(start, len(layout.stack))
     if instruction.op not in _SILENT:
         outcomes.extend(frame.catch(start, end, layout, len(outcomes)))
     return BreakCode(frame.assemble(), tuple(outcomes))
@@ -339,6 +342,26 @@ class _Frame:
             self.emit(Op.NOP)
             return len(self.out) - 1
         return len(self.out)
+
+    def raise_unbound(self, start: int, depth: int) -> tuple[int, int]:
+        """Write what raises UnboundLocalError in place of the NameError of a free variable.
+
+        The cells of the original's own variables are free variables here.
+
+        Returns:
+            The places that may raise now.
+        """
+        place = next(
+            i for i in range(start, len(self.out)) if self.out[i].op is self.instruction.op
+        )
+        handler = len(self.out)
+        self.entries.append(ExceptionEntry(place, place + 1, handler, depth, False))
+        self.emit(Op.POP_TOP)
+        text = "cannot access local variable {!r} where it is not associated with a value"
+        error = UnboundLocalError, text.format(self.instruction.arg)
+        self._call_constant(functools.partial(*error))
+        self.emit(Op.RAISE_VARARGS, 1)
+        return handler, len(self.out)
 
     def catch(self, start: int, end: int, layout: Layout, number: int) -> list[Outcome]:
         """Write the way out into the handler around the instruction, if there is one.

@@ -13,6 +13,7 @@ from capture.errors import GraphBreak, Signal
 
 if TYPE_CHECKING:
     import types
+    from contextlib import AbstractContextManager
 
     import torch
 
@@ -131,6 +132,12 @@ class Effects(Protocol):
 
     def cell_set(self, target: Variable) -> None:
         """A closure cell is about to be written."""
+
+    def note_hashed(self, key: Variable) -> None:
+        """Code of the program hashed a key."""
+
+    def undisturbed(self, what: str) -> AbstractContextManager[None]:
+        """Break if what runs inside writes to an object that is older than this."""
 
 
 class FrameState(Protocol):

@@ -220,6 +220,8 @@ def instantiate(
             return start_call(tracer, tracer.wrap_static(meta_call, None), [cls_var, *args], kwargs)
         if meta_call is not type.__call__:
             unsupported(reasons.UNKNOWN_CALLABLE, cls.__qualname__)
+    if isinstance(lookup_mro(cls, "__del__")[0], types.FunctionType):
+        unsupported(reasons.SIDE_EFFECT, f"An object of {cls.__qualname__}, which has __del__")
     if cls.__flags__ & (1 << 20):  # Py_TPFLAGS_IS_ABSTRACT
         what = f"A TypeError about the abstract class {cls.__qualname__}"
         unsupported(reasons.UNCAUGHT_EXCEPTION, what)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from capture import break_reasons as reasons
 from capture.guards.kinds import Equals, ExprHolds
-from capture.variables.base import Variable
+from capture.variables.base import Variable, unsupported
 
 if TYPE_CHECKING:
     from capture.graph.values import ScalarValue
@@ -34,6 +35,15 @@ class ConstantVariable(Variable):
 NONE = ConstantVariable(None)
 TRUE = ConstantVariable(True)
 FALSE = ConstantVariable(False)
+
+
+def exactly(tracer: Tracer, result: Variable, kind: type, what: str) -> Variable:
+    """What a special method gave, if it is of the type that Python asks for; else break."""
+    result = result.realize(tracer)
+    if result.python_type() is not kind:
+        text = f"A TypeError or warning: {what} gave a {result.python_type().__name__}"
+        unsupported(reasons.UNCAUGHT_EXCEPTION, text)
+    return result
 
 
 def boolean(value: object) -> ConstantVariable:

@@ -7,14 +7,31 @@ key of a dict depends on nothing, so it costs no guard.
 from __future__ import annotations
 
 import collections
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
+from capture import break_reasons as reasons
 from capture.guards.kinds import DictHas, DictKeysAre, DictLacks, LenIs, constant_key
 from capture.sources import DictItemSource, DictKeySource, ItemSource, Source
-from capture.variables.base import DELETED, MISSING, LazyVariable, Tracer, Variable
+from capture.variables.base import (
+    DELETED,
+    MISSING,
+    LazyVariable,
+    Tracer,
+    Variable,
+    unsupported,
+)
 from capture.variables.constant import ConstantVariable
-from capture.variables.objects import ObjectVariable
+from capture.variables.objects import ClassVariable, ObjectVariable
+
+# Containers from outside with more items than this are left to Python: each item is a variable.
+_LOAD_LIMIT = 1 << 16
+
+
+def is_finalized(v: Variable) -> bool:
+    """True if dropping the last reference to a value runs code."""
+    return hasattr(v.python_type(), "__del__") and not isinstance(v, ClassVariable)
 
 
 class SequenceVariable(ObjectVariable):
@@ -39,6 +56,8 @@ class SequenceVariable(ObjectVariable):
         if items is None:
             source, value = self.source, self.value
             assert source is not None
+            if len(value) > _LOAD_LIMIT:
+                unsupported(reasons.UNKNOWN_OPERATION, f"{len(value)} items of {source.name}")
             tracer.guard(LenIs(source, len(value)))
             loaded: list[Variable] = [
                 LazyVariable(item, ItemSource(source, i)) for i, item in enumerate(value)
@@ -143,6 +162,8 @@ class ObjectKey:
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ObjectKey):
+            if self.tracer is not None:
+                unsupported(reasons.UNKNOWN_OPERATION, "a key that may equal one of another type")
             return False
         if self.variable is other.variable:
             return True
@@ -154,7 +175,7 @@ class ObjectKey:
 class DictVariable(ObjectVariable):
     """A dict or an instance of a subclass: keys to (key variable, value variable)."""
 
-    __slots__ = ("default_factory", "entries", "loaded")
+    __slots__ = ("default_factory", "entries", "iterators", "loaded")
 
     def __init__(
         self,
@@ -167,6 +188,7 @@ class DictVariable(ObjectVariable):
         self.entries: dict[Any, Any] = {}
         self.loaded = value is MISSING
         self.default_factory: Variable | None = None
+        self.iterators: list[weakref.ref[Any]] = []
 
     def load(self, tracer: Tracer) -> dict[Any, tuple[Variable, Variable]]:
         """All entries in order; the keys of a dict from outside are guarded from here on."""
@@ -174,6 +196,8 @@ class DictVariable(ObjectVariable):
             return self.entries
         source, value = self.source, self.value
         assert source is not None
+        if len(value) > _LOAD_LIMIT:
+            unsupported(reasons.UNKNOWN_OPERATION, f"{len(value)} items of {source.name}")
         overlay = self.entries
         keys = list(value)
         if all(is_constant_key(k) for k in keys):
@@ -236,8 +260,10 @@ class DictVariable(ObjectVariable):
         hashed = key_of(tracer, key)
         if not self.loaded and not is_constant_key(hashed):
             self.load(tracer)
-        tracer.effects.dict_op(self, "set", hashed, (key, item))
         entry = self.entries.get(hashed)
+        if entry is not None and entry is not DELETED and is_finalized(entry[1]):
+            unsupported(reasons.SIDE_EFFECT, "replacing an object that has __del__")
+        tracer.effects.dict_op(self, "set", hashed, (key, item))
         if entry is not None and entry is not DELETED:
             key = entry[0]
         elif entry is DELETED:
@@ -252,8 +278,16 @@ class DictVariable(ObjectVariable):
         self.delete_hashed(tracer, hashed, key)
         return True
 
+    def _shrinks(self) -> None:
+        """Leave to Python what an iterator finds where keys were removed."""
+        for reference in self.iterators:
+            iterator = reference()
+            if iterator is not None and not iterator.done:
+                unsupported(reasons.SIDE_EFFECT, "removing from a dict while it is iterated over")
+
     def delete_hashed(self, tracer: Tracer, hashed: Any, key: Variable) -> None:
         """Remove a key that is there."""
+        self._shrinks()
         tracer.effects.dict_op(self, "del", hashed, (key, None))
         if self.loaded:
             del self.entries[hashed]
@@ -262,6 +296,7 @@ class DictVariable(ObjectVariable):
 
     def clear(self, tracer: Tracer) -> None:
         """``dict.clear``."""
+        self._shrinks()
         tracer.effects.dict_op(self, "clear", None)
         self.entries = {}
         self.loaded = True
@@ -272,6 +307,7 @@ class DictVariable(ObjectVariable):
         hashed = key_of(tracer, key)
         if hashed not in entries:
             return False
+        self._shrinks()
         tracer.effects.dict_op(self, "move", hashed, (key, ConstantVariable(last)))
         entry = entries.pop(hashed)
         if last:

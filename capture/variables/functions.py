@@ -167,7 +167,7 @@ class IteratorVariable(Variable):
     ``kind`` and ``parts`` say how to rebuild the iterator where it stands.
     """
 
-    __slots__ = ("advance", "cls", "done", "kind", "parts", "position", "target")
+    __slots__ = ("__weakref__", "advance", "cls", "done", "kind", "parts", "position", "target")
 
     def __init__(
         self,

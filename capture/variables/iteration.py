@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import types
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,7 +48,13 @@ def get_iter(tracer: Tracer, obj: Variable) -> Variable:
     cls = obj.python_type()
     raw, where = type_attribute(tracer, cls, type_source_of(tracer, obj), "__iter__")
     if isinstance(raw, types.FunctionType):
-        return tracer.call(tracer.wrap_static(raw, where), [obj], {}).realize(tracer)
+        made = tracer.call(tracer.wrap_static(raw, where), [obj], {}).realize(tracer)
+        if lookup_mro(made.python_type(), "__next__")[0] is MISSING:
+            name = made.python_type().__name__
+            tracer.raise_error(TypeError, f"iter() returned non-iterator of type {name!r}")
+        return made
+    if raw is None:
+        tracer.raise_error(TypeError, f"{cls.__name__!r} object is not iterable")
     if isinstance(obj, SequenceVariable):
         kind = LIST_ITERATOR if isinstance(obj, ListVariable) else TUPLE_ITERATOR
         return IteratorVariable(kind, "sequence", _next_of_sequence, obj)
@@ -82,7 +89,7 @@ def get_iter(tracer: Tracer, obj: Variable) -> Variable:
         if isinstance(fn, types.FunctionType):
             return tracer.call(tracer.wrap_static(fn, None), [obj], {}).realize(tracer)
     if isinstance(obj, ObjectVariable):
-        if raw is MISSING or raw is None:
+        if raw is MISSING:
             getitem, _ = type_attribute(tracer, cls, type_source_of(tracer, obj), "__getitem__")
             if isinstance(getitem, types.FunctionType):
                 return IteratorVariable(type(iter(_Indexed())), "indexed", _next_of_indexed, obj)
@@ -181,7 +188,10 @@ def _dict_iterator(tracer: Tracer, target: DictVariable, kind: str) -> IteratorV
             unsupported(reasons.UNKNOWN_OPERATION, f"iteration over {target.describe()}")
     entries = target.load(tracer)
     cls = _DICT_ITERATORS[kind]
-    return IteratorVariable(cls, f"dict_{kind}", _next_of_dict, (target, list(entries)))
+    made = IteratorVariable(cls, f"dict_{kind}", _next_of_dict, (target, list(entries)))
+    target.iterators = [r for r in target.iterators if r() is not None]
+    target.iterators.append(weakref.ref(made))
+    return made
 
 
 def _next_of_dict(tracer: Tracer, it: IteratorVariable) -> Variable | None:

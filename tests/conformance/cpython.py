@@ -17,9 +17,11 @@ import collections
 import faulthandler
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+import tomllib
 import unittest
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ metaclass subclassinit genericclass unpack unpack_ex extcall call keywordonlyarg
 named_expressions listcomps setcomps dictcomps copy weakref abc coroutines
 """.split()
 MIN_INSTRUCTIONS = 20
+_EXCEPTIONS = Path(__file__).with_name("cpython_exceptions.toml")
 
 
 # --- the child: one module, plain or captured ----------------------------------------------------
@@ -98,7 +101,7 @@ def _flatten(suite: Any) -> list[unittest.TestCase]:
 def _capture_methods(cases: list[unittest.TestCase]) -> Any:
     """Compile every test method; what is returned tells how a test was captured."""
     import capture
-    from capture import _native, eval_frame
+    from capture import _native, convert_frame, eval_frame
     from capture.config import settings
 
     settings.suppress_errors = False
@@ -113,6 +116,14 @@ def _capture_methods(cases: list[unittest.TestCase]) -> Any:
         (here, os.path.dirname(torch.__file__) + os.sep, *own, os.path.dirname(__file__) + os.sep,
          "<frozen"), (),
     )  # fmt: skip
+    seen: list[str] = []
+    report = convert_frame._Piece.report_break
+
+    def remember(piece: Any, signal: Any) -> None:
+        report(piece, signal)
+        seen.append(f"{signal.reason.id} {' '.join(signal.explanation.split())[:100]}")
+
+    convert_frame._Piece.report_break = remember  # type: ignore[method-assign]
     for case in cases:
         name = case._testMethodName
         method = getattr(type(case), name)
@@ -125,7 +136,7 @@ def _capture_methods(cases: list[unittest.TestCase]) -> Any:
         return {
             "frames": stats.frames,
             "instructions": getattr(stats, "instructions", 0),
-            "breaks": [f"{b.reason_id} {b.title}" for b in stats.breaks],
+            "breaks": [seen.pop() for _ in range(len(seen))][::-1],
         }
 
     return measure
@@ -204,6 +215,8 @@ def main() -> int:
     table: list[dict[str, Any]] = []
     reasons: collections.Counter[str] = collections.Counter()
     failures: list[dict[str, Any]] = []
+    exceptions = tomllib.loads(_EXCEPTIONS.read_text())["exceptions"]
+    excused: set[str] = set()
     print(f"{'module':<24} {'methods':>7} {'differ':>6} {'crash':>5} {'slow':>4} {'whole':>9}")
     for name in options.names or DEFAULT:
         name = name.removeprefix("test_")
@@ -211,6 +224,9 @@ def main() -> int:
         captured = _run(name, True, options.timeout, folder)
         passing = [t for t, row in plain.items() if row["verdict"] == "pass"]
         missing = {"verdict": "missing", "detail": "", "cpu_s": 0.0}
+        for t in passing:
+            excused.update(part for part in exceptions if t.endswith(part))
+        passing = [t for t in passing if not t.endswith(tuple(exceptions))]
         bad = [t for t in passing if captured.get(t, missing)["verdict"] != "pass"]
         ended = ("crash", "hang", "missing")
         dead = [t for t in bad if captured.get(t, missing)["verdict"] in ended]
@@ -249,8 +265,20 @@ def main() -> int:
     for reason, count in reasons.most_common(10):
         print(f"  {count:>5}  {reason}")
     if options.list_failures:
+        groups: dict[str, list[str]] = {}
         for row in failures:
-            print(f"{row['test']}: {row['verdict']}: {row['detail'].strip().splitlines()[-1:]}")
+            last = (row["detail"].strip().splitlines() or [""])[-1]
+            text = re.sub(r"\d{6,}|0x\w+", "N", f"{row['verdict']}: {last[:200]}")
+            text = re.sub(r"capturing \S+", "capturing ...", text)
+            groups.setdefault(text, []).append(row["test"].removeprefix("test."))
+        for text, tests in sorted(groups.items(), key=lambda item: -len(item[1])):
+            more = f" and {len(tests) - 4} more" if len(tests) > 4 else ""
+            print(f"{text}\n    {' '.join(tests[:4])}{more}")
+        for row in table:
+            for t in row["slow"]:
+                print(f"slow: {t}")
+    if excused:
+        print(f"{len(excused)} exceptions of {_EXCEPTIONS.name} apply")
     if options.json:
         Path(options.json).write_text(json.dumps({"table": table, "failures": failures}, indent=1))
     print(f"{total['methods'] - total['differ']} passed, {total['differ']} failed")

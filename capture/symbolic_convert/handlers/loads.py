@@ -21,7 +21,7 @@ from capture.variables.base import (
     unsupported,
 )
 from capture.variables.constant import ConstantVariable
-from capture.variables.containers import SetVariable, TupleVariable
+from capture.variables.containers import SetVariable, TupleVariable, is_finalized
 from capture.variables.functions import CellVariable
 from capture.variables.objects import ObjectVariable
 
@@ -155,6 +155,12 @@ def store_deref(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 def delete_deref(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """``del`` of the contents of a cell."""
     name: Any = inst.arg
+    if frame.cells[name].get(tracer) is None:
+        free = name in frame.code.co_freevars
+        tracer.raise_error(
+            NameError if free else UnboundLocalError,
+            (UNBOUND_FREE if free else UNBOUND).format(name),
+        )
     frame.cells[name].set(tracer, None)
 
 
@@ -193,13 +199,17 @@ def push_null(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 
 
 def drop(tracer: Translator, v: Variable | None) -> None:
-    """Leave dropping a suspended generator to Python: it may have to clean up, now."""
+    """Leave dropping what may run code then, now, to Python: generators, objects with __del__."""
+    if v is None or v is NULL:
+        return
     if isinstance(v, LazyVariable):
         real: Any = v.value
         if type(real) is types.GeneratorType and real.gi_frame is not None:
             v = v.realize(tracer)
     if isinstance(v, ObjectVariable) and isinstance(v.value, types.GeneratorType):
         unsupported(reasons.OPAQUE_ITERATOR, v.describe())
+    if isinstance(v, (LazyVariable, ObjectVariable)) and is_finalized(v):
+        unsupported(reasons.SIDE_EFFECT, f"Dropping {v.describe()}, which has __del__")
 
 
 @raw(Op.POP_TOP)

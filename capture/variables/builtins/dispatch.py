@@ -10,6 +10,7 @@ from capture import break_reasons as reasons
 from capture.polyfills import polyfill_for
 from capture.variables import operators, torch_calls
 from capture.variables.base import MISSING, FrameRequest, Tracer, Variable, unsupported
+from capture.variables.builtins import arity
 from capture.variables.builtins.folding import fold_pure
 from capture.variables.builtins.registry import PYTHON_RULES, RULES
 from capture.variables.constant import ConstantVariable
@@ -31,6 +32,7 @@ def call_builtin(
     except TypeError:  # unhashable
         handler = None
     if handler is not None:
+        arity.check(tracer, value, args, kwargs)
         result = handler(tracer, args, kwargs)
         if result is not None:
             return result
@@ -42,6 +44,7 @@ def call_builtin(
         return folded
     polyfill = polyfill_for(value)
     if polyfill is not None:
+        arity.check(tracer, value, args, kwargs)
         return tracer.start_call(tracer.wrap_static(polyfill, None), args, kwargs)
     special = call_slot(tracer, value, args, kwargs)
     if special is not None:
@@ -136,6 +139,7 @@ def class_rule(
     cls = cls_var.value
     handler = RULES.get(cls)
     if handler is not None:
+        arity.check(tracer, cls, args, kwargs)
         return handler(tracer, [a.realize(tracer) for a in args], kwargs)
     if cls.__module__ == "torch" or cls.__module__.startswith("torch."):
         found = torch_calls.call_rule(tracer, cls, [a.realize(tracer) for a in args], kwargs)
@@ -157,5 +161,6 @@ def class_rule(
         return folded
     polyfill = polyfill_for(cls)
     if polyfill is not None:
+        arity.check(tracer, cls, args, kwargs)
         return tracer.start_call(tracer.wrap_static(polyfill, None), args, kwargs)
     return None

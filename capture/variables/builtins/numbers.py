@@ -11,7 +11,14 @@ from capture.variables.attributes import load_attr
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.builtins.folding import fold_pure
 from capture.variables.builtins.registry import Args, Kwargs, Rule, rule
-from capture.variables.constant import FALSE, NONE, ConstantVariable, ScalarVariable, boolean
+from capture.variables.constant import (
+    FALSE,
+    NONE,
+    ConstantVariable,
+    ScalarVariable,
+    boolean,
+    exactly,
+)
 from capture.variables.containers import SliceVariable, TupleVariable
 from capture.variables.iteration import iterate
 from capture.variables.objects import ObjectVariable, lookup_mro
@@ -51,7 +58,8 @@ def _number(cls: type, method: str) -> Rule:
         if isinstance(value, ObjectVariable):
             raw = lookup_mro(value.python_type(), method)[0]
             if isinstance(raw, types.FunctionType):
-                return tracer.call(load_attr(tracer, value, method), [], {})
+                found = tracer.call(load_attr(tracer, value, method), [], {})
+                return exactly(tracer, found, cls, method)
         return fold_pure(tracer, cls, args, kwargs)
 
     return convert
@@ -71,7 +79,11 @@ def _hash(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if isinstance(args[0], ObjectVariable):
         raw = lookup_mro(args[0].cls, "__hash__")[0]
         if isinstance(raw, types.FunctionType):
-            return tracer.call(load_attr(tracer, args[0], "__hash__"), [], {})
+            found = tracer.call(load_attr(tracer, args[0], "__hash__"), [], {})
+            found = exactly(tracer, found, int, "__hash__")
+            if not isinstance(found, ConstantVariable):
+                return None
+            return ConstantVariable(hash(_Hashed(found.value)))
         if isinstance(args[0], TupleVariable):
             hashes = []
             for item in args[0].items(tracer):
@@ -101,6 +113,8 @@ def _abs(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if isinstance(v, TensorVariable):
         return tracer.graph_call("call_function", abs, [v], {})
     if isinstance(v, ObjectVariable):
+        if lookup_mro(v.cls, "__abs__")[0] is MISSING:
+            tracer.raise_error(TypeError, f"bad operand type for abs(): {v.cls.__name__!r}")
         return tracer.call(load_attr(tracer, v, "__abs__"), [], {})
     return None
 

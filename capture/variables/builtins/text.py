@@ -11,7 +11,7 @@ from capture.variables.attributes import load_attr
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.builtins.folding import fold_pure
 from capture.variables.builtins.registry import Args, Kwargs, rule
-from capture.variables.constant import ConstantVariable, ScalarVariable
+from capture.variables.constant import ConstantVariable, ScalarVariable, exactly
 from capture.variables.functions import FunctionVariable
 from capture.variables.iteration import iterate
 from capture.variables.objects import (
@@ -58,7 +58,8 @@ def to_text(tracer: Tracer, v: Variable, how: str) -> Variable:
         for name in ("__str__", "__repr__") if how == "str" else ("__repr__",):
             raw = lookup_mro(v.cls, name)[0]
             if isinstance(raw, types.FunctionType):
-                return tracer.call(load_attr(tracer, v, name), [], {})
+                found = tracer.call(load_attr(tracer, v, name), [], {})
+                return exactly(tracer, found, str, name)
             if raw is not object.__str__:
                 break
     if isinstance(v, ClassVariable) and type(v.value) is type:
@@ -68,7 +69,20 @@ def to_text(tracer: Tracer, v: Variable, how: str) -> Variable:
         if isinstance(v, TensorVariable):
             unsupported(reasons.DATA_DEPENDENT, f"The text of a tensor ({how})")
         unsupported(reasons.UNKNOWN_OPERATION, f"{how}() of {v.describe()}")
-    return ConstantVariable(fn(value))
+    if _is_deep(value, 50):
+        unsupported(reasons.UNKNOWN_OPERATION, f"{how}() of deeply nested {v.describe()}")
+    return operators.fold(tracer, fn, value)
+
+
+def _is_deep(value: object, limit: int) -> bool:
+    """True if containers lie in each other more than ``limit`` times: the text may fail."""
+    if limit == 0:
+        return True
+    if isinstance(value, dict):
+        return any(_is_deep(v, limit - 1) for v in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(_is_deep(v, limit - 1) for v in value)
+    return False
 
 
 @rule(format)
@@ -86,7 +100,8 @@ def format_value(tracer: Tracer, v: Variable, spec: Variable) -> Variable:
         unsupported(reasons.UNKNOWN_OPERATION, "a format specification made at run time")
     raw = lookup_mro(v.python_type(), "__format__")[0]
     if isinstance(raw, types.FunctionType) and not isinstance(v, TensorVariable):
-        return tracer.call(load_attr(tracer, v, "__format__"), [spec], {})
+        found = tracer.call(load_attr(tracer, v, "__format__"), [spec], {})
+        return exactly(tracer, found, str, "__format__")
     if text == "":
         return to_text(tracer, v, "str")
     value = tracer.as_python(v)

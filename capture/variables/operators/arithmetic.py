@@ -14,7 +14,7 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.variables.attributes import load_attr, type_source_of
-from capture.variables.base import MISSING, Tracer, Variable, unsupported
+from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import (
     DictVariable,
@@ -85,6 +85,8 @@ def inplace_op(
     if isinstance(left, ListVariable) and symbol == "*=" and left.cls is list:
         count = right.realize(tracer)
         if isinstance(count, ConstantVariable) and type(count.value) is int:
+            if len(left.items(tracer)) * count.value > FOLD_LIMIT:
+                unsupported(reasons.UNKNOWN_OPERATION, "a repetition that makes a huge list")
             items = left.change(tracer)
             items[:] = items * count.value
             return left
@@ -131,8 +133,12 @@ def container_binary(
                     lookup_mro(right.cls, "__radd__")[0], types.FunctionType
                 ):
                     return None
+                if left.cls is right.cls is tuple:
+                    for one, other in ((left, right), (right, left)):
+                        if not one.items(tracer):
+                            return other
                 items = left.items(tracer) + right.items(tracer)
-                return kind(items)
+                return stamp(tracer, kind(items))
     if symbol == "*":
         seq, count = (left, right) if isinstance(left, SequenceVariable) else (right, left)
         if isinstance(seq, SequenceVariable) and seq.cls in (list, tuple):
@@ -142,7 +148,10 @@ def container_binary(
                 items = seq.items(tracer)
                 if len(items) * count.value > FOLD_LIMIT:
                     unsupported(reasons.UNKNOWN_OPERATION, "a repetition that makes a huge list")
-                return (ListVariable if seq.cls is list else TupleVariable)(items * count.value)
+                if seq.cls is tuple and (count.value == 1 or not items):
+                    return seq
+                kind = ListVariable if seq.cls is list else TupleVariable
+                return stamp(tracer, kind(items * count.value))
     if symbol in ("|", "&", "-", "^"):
         a, b = set_entries(tracer, left), set_entries(tracer, right)
         if a is not None and b is not None:
@@ -255,5 +264,8 @@ def unary_op(tracer: Tracer, symbol: str, operand: Variable) -> Variable:
         if symbol == "~":
             return unary_op(tracer, symbol, operand.specialize(tracer))
         return tracer.scalar_call(fn, [operand], f"{symbol}({operand.text})", operand.sources)
+    cls = operand.python_type()
+    if lookup_mro(cls, name)[0] is MISSING:
+        tracer.raise_error(TypeError, f"bad operand type for unary {symbol}: {cls.__name__!r}")
     method = load_attr(tracer, operand, name)
     return tracer.call(method, [], {})

@@ -59,7 +59,7 @@ def contains(tracer: Tracer, container: Variable, item: Variable) -> Variable:
         return boolean(tracer.hashed(item) in container.entries(tracer))
     if isinstance(container, DictViewVariable) and container.kind == "keys":
         return boolean(container.target.get(tracer, item) is not None)
-    if isinstance(container, RangeVariable):
+    if isinstance(container, RangeVariable) and item.python_type() in (int, bool):
         number = index_value(tracer, item)
         if number is not None:
             return boolean(number in container.value)
@@ -67,7 +67,7 @@ def contains(tracer: Tracer, container: Variable, item: Variable) -> Variable:
         value = tracer.as_python(item)
         if value is not MISSING:
             return fold(tracer, operator.contains, container.value, value)
-    if raw is MISSING or isinstance(container, (SequenceVariable, DictViewVariable)):
+    if raw is MISSING or isinstance(container, (SequenceVariable, DictViewVariable, RangeVariable)):
         for candidate in items_of(tracer, container):
             if is_same(tracer, candidate, item) or equal(tracer, candidate, item):
                 return TRUE
@@ -230,7 +230,11 @@ def compare_sequences(
 
 def equal(tracer: Tracer, left: Variable, right: Variable) -> bool:
     """``bool(left == right)``."""
-    return truth(tracer, compare(tracer, "==", left, right))
+    left, right = left.realize(tracer), right.realize(tracer)
+    if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+        return truth(tracer, compare(tracer, "==", left, right))
+    with tracer.effects.undisturbed("a comparison with side effects"):
+        return truth(tracer, compare(tracer, "==", left, right))
 
 
 def is_same(tracer: Tracer, left: Variable, right: Variable) -> bool:
@@ -245,6 +249,9 @@ def is_same(tracer: Tracer, left: Variable, right: Variable) -> bool:
     if isinstance(left, BuiltinVariable) and isinstance(right, BuiltinVariable):
         return left.value is right.value
     if isinstance(left, ObjectVariable) and isinstance(right, ObjectVariable):
+        if isinstance(left, TupleVariable) and isinstance(right, TupleVariable):
+            if left.cls is right.cls is tuple and not left.items(tracer):
+                return not right.items(tracer)  # there is one empty tuple
         if left.value is not MISSING and left.value is right.value:
             return True
         if isinstance(left, ClassVariable) or isinstance(right, ClassVariable):

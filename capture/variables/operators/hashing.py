@@ -65,7 +65,9 @@ def hash_key(tracer: Tracer, v: Variable) -> Any:
         if raw is None:
             tracer.raise_error(TypeError, f"unhashable type: {v.cls.__name__!r}")
         if isinstance(raw, types.FunctionType):
-            result = tracer.call(tracer.wrap_static(raw, where), [v], {})
+            with tracer.effects.undisturbed(f"{v.cls.__name__}.__hash__ with side effects"):
+                result = tracer.call(tracer.wrap_static(raw, where), [v], {})
+            tracer.effects.note_hashed(v)
             eq, _ = lookup_mro(v.cls, "__eq__")
             plain = eq is object.__eq__
             if isinstance(result, ConstantVariable):

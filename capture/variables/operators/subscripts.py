@@ -12,9 +12,9 @@ import types
 import torch
 
 from capture import break_reasons as reasons
-from capture.variables.attributes import default_factory, load_attr, type_source_of
-from capture.variables.base import MISSING, Tracer, Variable, unsupported
-from capture.variables.constant import ConstantVariable, ScalarVariable
+from capture.variables.attributes import default_factory, type_source_of
+from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
+from capture.variables.constant import ConstantVariable, ScalarVariable, exactly
 from capture.variables.containers import (
     DictVariable,
     ListVariable,
@@ -38,7 +38,9 @@ def index_value(tracer: Tracer, v: Variable) -> int | None:
     if isinstance(v, ObjectVariable) and isinstance(
         lookup_mro(v.cls, "__index__")[0], types.FunctionType
     ):
-        return index_value(tracer, tracer.call(load_attr(tracer, v, "__index__"), [], {}))
+        raw, where = type_attribute(tracer, v.cls, type_source_of(tracer, v), "__index__")
+        found = tracer.call(tracer.wrap_static(raw, where), [v], {})
+        return index_value(tracer, exactly(tracer, found, int, "__index__"))
     return None
 
 
@@ -54,6 +56,8 @@ def python_slice(tracer: Tracer, v: SliceVariable) -> slice | None:
             if number is None:
                 return None
             parts.append(number)
+    if parts[2:] == [0]:
+        tracer.raise_error(ValueError, "slice step cannot be zero")
     return slice(*parts)
 
 
@@ -119,7 +123,9 @@ def sequence_getitem(tracer: Tracer, obj: SequenceVariable, key: Variable) -> Va
             unsupported(reasons.UNKNOWN_OPERATION, f"slice of {obj.describe()}")
         part = items[sliced]
         if isinstance(obj, ListVariable):
-            return ListVariable(part)
+            return stamp(tracer, ListVariable(part))
+        if obj.cls is tuple and len(part) == len(items) and (sliced.step or 1) == 1:
+            return obj
         return TupleVariable(part, torch.Size if obj.cls is torch.Size else tuple)
     index = index_value(tracer, key)
     if index is None:

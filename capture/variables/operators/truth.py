@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import collections
+import sys
 import types
+from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
 from capture.guards.kinds import IsEmpty
 from capture.variables.attributes import type_source_of
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
-from capture.variables.constant import ConstantVariable, ScalarVariable, guard_expression
+from capture.variables.constant import ConstantVariable, ScalarVariable, exactly, guard_expression
 from capture.variables.containers import (
     DictVariable,
     DictViewVariable,
@@ -32,6 +34,9 @@ from capture.variables.objects import (
 )
 from capture.variables.operators.numbers import fold
 from capture.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from capture.sources import Source
 
 
 def truth(tracer: Tracer, v: Variable) -> bool:
@@ -76,9 +81,7 @@ def truth(tracer: Tracer, v: Variable) -> bool:
             unsupported(reasons.UNKNOWN_OPERATION, f"bool() of {v.describe()}")
         raw, where = type_attribute(tracer, v.cls, source, "__len__")
         if isinstance(raw, types.FunctionType):
-            length = tracer.call(tracer.wrap_static(raw, where), [v], {}).realize(tracer)
-            if isinstance(length, ConstantVariable):
-                return bool(length.value)
+            return truth(tracer, _length_of(tracer, raw, where, v))
         if raw is not MISSING:
             unsupported(reasons.UNKNOWN_OPERATION, f"bool() of {v.describe()}")
         return True
@@ -86,6 +89,14 @@ def truth(tracer: Tracer, v: Variable) -> bool:
     if lookup_mro(cls, "__bool__")[0] is MISSING and lookup_mro(cls, "__len__")[0] is MISSING:
         return True
     unsupported(reasons.UNKNOWN_OPERATION, f"bool() of {v.describe()}")
+
+
+def _length_of(tracer: Tracer, raw: Any, where: Source | None, v: Variable) -> Variable:
+    found = tracer.call(tracer.wrap_static(raw, where), [v], {})
+    found = exactly(tracer, found, int, "__len__")
+    if isinstance(found, ConstantVariable) and not 0 <= found.value <= sys.maxsize:
+        unsupported(reasons.UNCAUGHT_EXCEPTION, "An error about the length")
+    return found
 
 
 _DICT_LENS = frozenset({dict.__len__, collections.OrderedDict.__len__})
@@ -128,11 +139,11 @@ def length(tracer: Tracer, v: Variable) -> Variable:
     if isinstance(v, DictViewVariable):
         return ConstantVariable(len(v.target.load(tracer)))
     if isinstance(v, RangeVariable):
-        return ConstantVariable(len(v.value))
+        return fold(tracer, len, v.value)
     if isinstance(v, ObjectVariable):
         raw, where = type_attribute(tracer, v.python_type(), type_source_of(tracer, v), "__len__")
         if isinstance(raw, types.FunctionType):
-            return tracer.call(tracer.wrap_static(raw, where), [v], {})
+            return _length_of(tracer, raw, where, v)
         if raw is MISSING:
             tracer.raise_error(TypeError, f"object of type {v.cls.__name__!r} has no len()")
     unsupported(reasons.UNKNOWN_OPERATION, f"len() of {v.describe()}")

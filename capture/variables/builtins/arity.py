@@ -1,0 +1,134 @@
+"""Holds the check that a C callable accepts the number and the names of its arguments.
+
+A rule may then rely on them. The error is the one that the callable itself gives, asked on an empty
+instance: a call with the wrong number of arguments fails before it does anything. Must not know
+what the callables do.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+import types
+from typing import Any
+
+import torch
+
+from capture import break_reasons as reasons
+from capture.variables.base import Tracer, Variable, unsupported
+
+_ANY = 1 << 30
+_NO_KEYWORDS: frozenset[str] = frozenset()
+_Shape = tuple[int, int, "frozenset[str] | None"]
+
+
+def check(tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]) -> None:
+    """Raise the traced program's TypeError if the arguments do not fit a C callable."""
+    shape = _shape(value)
+    if shape is None:
+        return
+    least, most, keywords = shape
+    given = len(args)
+    if kwargs:
+        if keywords is None or (keywords.issuperset(kwargs) and given + len(kwargs) <= most):
+            if given <= most and given + len(kwargs) >= least:
+                return
+    elif least <= given <= most:
+        return
+    _misfit(tracer, value, given, list(kwargs))
+
+
+def _misfit(tracer: Tracer, value: Any, given: int, names: list[str]) -> None:
+    arguments: list[Any] = [None] * given
+    owner = getattr(value, "__objclass__", None)
+    try:
+        if owner is not None and given:
+            arguments[0] = owner()
+        value(*arguments, **dict.fromkeys(names))
+    except TypeError as error:
+        tracer.raise_real(error)
+    except Exception:  # no empty instance, or it is content after all: Python says what happens
+        pass
+    unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError about the arguments of {value}")
+
+
+@functools.cache
+def _shape(value: Any) -> _Shape | None:
+    """Least and most positional arguments and the keywords (None: all), or None: not known."""
+    known = _KNOWN.get(value)
+    if known is not None:
+        return known
+    if type(value) is types.FunctionType:
+        return None
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except (ValueError, TypeError):
+        return None
+    least = most = 0
+    keywords: set[str] | None = set()
+    for p in parameters:
+        if p.kind is p.VAR_POSITIONAL:
+            most = _ANY
+        elif p.kind is p.VAR_KEYWORD:
+            keywords = None
+        else:
+            if p.kind is not p.POSITIONAL_ONLY and keywords is not None:
+                keywords.add(p.name)
+            least += p.default is p.empty and p.kind is not p.KEYWORD_ONLY
+            most += p.kind is not p.KEYWORD_ONLY
+    if any(p.kind is p.KEYWORD_ONLY for p in parameters):
+        # Names and positions are counted apart: only the least and the positions are known.
+        return least, most, None
+    return least, most, None if keywords is None else frozenset(keywords)
+
+
+def _fixed(least: int, most: int, *callables: Any) -> dict[Any, _Shape]:
+    return {c: (least, most, _NO_KEYWORDS) for c in callables}
+
+
+# What has no signature that Python can tell. The receiver counts.
+_KNOWN: dict[Any, _Shape] = {
+    **_fixed(2, 3, getattr, dict.pop, types.MappingProxyType.get),
+    **_fixed(1, 2, iter, next),
+    **_fixed(1, 3, range, slice),
+    **_fixed(0, 1, bool, frozenset, set, dir, vars),
+    **_fixed(1, 1, staticmethod, classmethod),
+    **_fixed(
+        2, 2,
+        types.GeneratorType.send, collections.deque.append, collections.deque.extend,
+        collections.deque.appendleft, list.__getitem__, set.add, set.discard, set.remove,
+        set.issubset, frozenset.issubset, set.issuperset, frozenset.issuperset, dict.__getitem__,
+        BaseException.with_traceback,
+    ),
+    **_fixed(
+        1, 1,
+        types.GeneratorType.close, torch.Size.numel, collections.deque.pop,
+        collections.deque.popleft, collections.deque.clear, set.clear, set.copy, frozenset.copy,
+        dict.clear, collections.OrderedDict.clear, dict.copy, collections.OrderedDict.copy,
+        collections.defaultdict.copy, dict.keys, dict.values, dict.items,
+        collections.OrderedDict.keys, collections.OrderedDict.values,
+        collections.OrderedDict.items, types.MappingProxyType.keys,
+        types.MappingProxyType.values, types.MappingProxyType.items,
+    ),
+    **_fixed(3, 3, collections.deque.insert),
+    **_fixed(2, 4, types.GeneratorType.throw),
+    **_fixed(
+        1, _ANY,
+        set.update, set.union, frozenset.union, set.intersection, frozenset.intersection,
+        set.difference, frozenset.difference,
+    ),
+    collections.deque: (0, 2, frozenset({"iterable", "maxlen"})),
+    int: (0, 2, frozenset({"base"})),
+    str: (0, 3, frozenset({"object", "encoding", "errors"})),
+    dict: (0, 1, None),
+    collections.OrderedDict: (0, 1, None),
+    collections.defaultdict: (0, 2, None),
+    dict.update: (1, 2, None),
+    collections.OrderedDict.update: (1, 2, None),
+    dict.__init__: (1, 2, None),
+    collections.OrderedDict.__init__: (1, 2, None),
+    collections.defaultdict.__init__: (1, 3, None),
+    list.__init__: (1, 2, _NO_KEYWORDS),
+    set.__init__: (1, 2, _NO_KEYWORDS),
+}  # fmt: skip

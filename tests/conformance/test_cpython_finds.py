@@ -1,0 +1,215 @@
+"""What CPython's own tests found, each kept as a small test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import capture
+
+
+@pytest.fixture(autouse=True)
+def _forced() -> Iterator[None]:
+    with capture.config.patch(capture_without_tensors=True, suppress_errors=False):
+        yield
+
+
+def outcome(fn: Callable[..., Any], *args: Any) -> Any:
+    """What a call gives: its result, or type and text of what it raises."""
+    try:
+        return fn(*args)
+    except Exception as error:
+        return type(error), str(error)
+
+
+def check(fn: Callable[[], Any]) -> None:
+    """Compare two captured calls with a plain one."""
+    expected = outcome(fn)
+    compiled = capture.compile(fn, backend="eager")
+    for _ in range(2):
+        assert outcome(compiled) == expected
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: [].append(),  # type: ignore[call-arg]
+        lambda: {}.clear(None),  # type: ignore[call-arg]
+        lambda: {}.get(),  # type: ignore[call-overload]
+        lambda: list(1, 2),  # type: ignore[call-arg, call-overload]
+        lambda: list(sequence=[]),  # type: ignore[call-overload]
+        lambda: {}.pop(),  # type: ignore[call-overload]
+        lambda: [1].sort(lambda x: x),  # type: ignore[call-overload]
+        lambda: len(),  # type: ignore[call-arg]
+        lambda: {1}.add(1, 2),  # type: ignore[call-arg]
+        lambda: [1, 2][::0],
+    ],
+)
+def test_wrong_arguments_of_builtins_raise_what_python_raises(call: Callable[[], Any]) -> None:
+    check(call)
+
+
+def test_removing_from_a_dict_that_is_iterated_over() -> None:
+    def fn() -> list[int]:
+        d = {0: 0}
+        seen = []
+        for i in d:
+            seen.append(i)
+            del d[0]
+            d[0] = 0
+        return seen
+
+    check(fn)
+
+
+def test_key_whose_hash_has_side_effects_is_hashed_as_often() -> None:
+    class Key:
+        def __init__(self) -> None:
+            self.count = 0
+
+        def __hash__(self) -> int:
+            self.count += 1
+            return 42
+
+    def fn() -> int:
+        key = Key()
+        d = {key: 1}
+        d.setdefault(key, 2)
+        print(end="")
+        return key.count
+
+    check(fn)
+
+
+def test_key_that_changes_its_hash_after_insertion() -> None:
+    class Key:
+        fail = False
+
+        def __hash__(self) -> int:
+            if self.fail:
+                raise ValueError("no hash")
+            return 42
+
+    def fn() -> Any:
+        key = Key()
+        d = {}
+        d[key] = 1
+        key.fail = True
+        print(end="")
+        return d[key]
+
+    check(fn)
+
+
+def test_comparison_that_changes_the_list_being_compared() -> None:
+    class Item:
+        def __init__(self, owner: list[Any]) -> None:
+            self.owner = owner
+
+        def __eq__(self, other: object) -> bool:
+            self.owner.clear()
+            return True
+
+    def fn() -> bool:
+        left: list[Any] = []
+        right: list[Any] = [Item(left)]
+        left.append(Item(right))
+        return left == right
+
+    check(fn)
+
+
+def test_unbound_variable_that_a_closure_shares() -> None:
+    def fn() -> Any:
+        def inner() -> int:
+            return value
+
+        try:
+            return value
+        except UnboundLocalError as error:
+            text = str(error)
+        value = 1
+        return text, inner()
+
+    check(fn)
+
+
+def test_subclass_that_overrides_keys_is_rebuilt() -> None:
+    class Backwards(dict):  # type: ignore[type-arg]
+        def keys(self) -> Any:
+            return reversed(list(dict.keys(self)))
+
+    def fn() -> list[Any]:
+        d = Backwards(a=1, b=2)
+        print(end="")
+        return list(d.keys())
+
+    check(fn)
+
+
+def test_exhausted_iterators_keep_their_type() -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    def fn() -> list[Any]:
+        made: list[Any] = [iter([1]), iter({1: 2}), iter("a"), numbers()]
+        for it in made:
+            list(it)
+        print(end="")
+        return [(type(it).__name__, getattr(it, "__name__", ""), list(it)) for it in made]
+
+    check(fn)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"__len__": lambda self: -1},
+        {"__len__": lambda self: "a"},
+        {"__float__": lambda self: "a"},
+        {"__iter__": lambda self: 42},
+        {"__iter__": None, "__getitem__": lambda self, i: 1},
+        {"__hash__": lambda self: "a"},
+        {"__repr__": lambda self: 1, "__str__": lambda self: 1},
+        {},
+    ],
+)
+def test_special_methods_that_give_a_wrong_type(body: dict[str, Any]) -> None:
+    thing = type("Thing", (), body)()
+
+    for call in (len, bool, float, iter, hash, str, abs, lambda x: -x):
+        if not body and call in (bool, hash, str):
+            continue
+
+        def fn(call: Callable[[Any], Any] = call) -> Any:
+            return type(call(thing)).__name__
+
+        check(fn)
+
+
+def test_object_with_a_finalizer_is_dropped_when_python_drops_it() -> None:
+    log: list[str] = []
+
+    class Noted:
+        def __del__(self) -> None:
+            log.append("dropped")
+
+    def fn() -> list[str]:
+        log.clear()
+        thing = Noted()
+        log.append("made")
+        thing = None  # type: ignore[assignment]
+        log.append("end")
+        return list(log)
+
+    check(fn)
+
+
+def test_there_is_one_empty_tuple() -> None:
+    def fn() -> Any:
+        a: tuple[Any, ...] = (1, 2)
+        return a[5:] is a[4:4], a[:] is a, a * 1 is a, a + () is a
+
+    check(fn)
