@@ -140,7 +140,7 @@ class _Lowered:
         freevars: Sequence[str],
     ) -> None:
         self.exception_table = exception_table
-        for_targets = {inst.target for inst in instructions if inst.op is Op.FOR_ITER}
+        loops = {inst.target: inst.position for inst in instructions if inst.op is Op.FOR_ITER}
         targets = {inst.target for inst in instructions if inst.op in JUMPS}
         targets.update(entry.target for entry in exception_table)
         if targets and not 0 <= min(targets) <= max(targets) < len(instructions):
@@ -148,7 +148,12 @@ class _Lowered:
         self.writer = writer = Writer(instructions, varnames, cellvars, freevars, targets)
         #: by canonical place: the first raw instruction written for it
         self.starts: list[int] = []
-        self.loop_ends = {target: writer.new_label() for target in for_targets} if FOR_END else {}
+        #: by the place behind a loop: where its end is put, and the position of the loop
+        self.loop_ends = (
+            {target: (writer.new_label(), position) for target, position in loops.items()}
+            if FOR_END
+            else {}
+        )
         position = instructions[0].position if instructions else None
         writer.position = position
         if freevars:
@@ -197,15 +202,18 @@ class _Lowered:
         if loop_end is not None:
             if place and instructions[place - 1].op not in TERMINATORS:
                 writer.jump("JUMP_FORWARD", place)
-            writer.put_label(loop_end)
+            # What the loop skips must not be where a line begins: a trace would miss the line.
+            position, (label, writer.position) = writer.position, loop_end
+            writer.put_label(label)
             for name in FOR_END:
                 writer.emit(name)
+            writer.position = position
         writer.put_label(place)
 
     def _write_for_iter(self, instruction: Instruction) -> None:
         if self.writer.is_backward(instruction.target):
             raise InternalError(f"FOR_ITER cannot jump backward: {instruction}")
-        self.writer.jump("FOR_ITER", self.loop_ends[instruction.target])
+        self.writer.jump("FOR_ITER", self.loop_ends[instruction.target][0])
 
     def resolve_jumps(self) -> _Sizes:
         """Compute the jumps' arguments; return the sizes of the raw instructions in units."""
