@@ -100,7 +100,10 @@ def test_internal_error_is_raised_when_asked(monkeypatch):
         raise AssertionError("bug")
 
     monkeypatch.setattr(Translator, "run", broken)
-    with capture.config.patch(suppress_errors=False), pytest.raises(capture.errors.InternalError, match="bug"):
+    with (
+        capture.config.patch(suppress_errors=False),
+        pytest.raises(capture.errors.InternalError, match="bug"),
+    ):
         capture.compile(lambda x: x + 1)(X)
 
 

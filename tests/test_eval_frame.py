@@ -73,7 +73,12 @@ def test_decorator_with_arguments():
 
 def test_wrapped_function_keeps_its_face():
     f = capture.compile(double)
-    assert (f.__name__, f.__doc__, f.__module__, f.__wrapped__) == ("double", "Multiply.", __name__, double)
+    assert (f.__name__, f.__doc__, f.__module__, f.__wrapped__) == (
+        "double",
+        "Multiply.",
+        __name__,
+        double,
+    )
     assert inspect.signature(f) == inspect.signature(double)
 
 
@@ -319,7 +324,9 @@ def test_module_gives_equal_results_in_train_and_eval(net):
         expected = twin(BATCH, shift=1.0)
         torch.manual_seed(3)
         assert torch.equal(compiled(BATCH, shift=1.0), expected)
-    for (name, a), (other, b) in zip(twin.state_dict().items(), compiled.state_dict().items(), strict=True):
+    for (name, a), (other, b) in zip(
+        twin.state_dict().items(), compiled.state_dict().items(), strict=True
+    ):
         assert name == other
         assert torch.equal(a, b)
 

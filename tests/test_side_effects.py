@@ -311,7 +311,15 @@ def test_two_tensors_then_overlapping_views(check):
 
 def test_returned_input_and_view_of_an_input(check):
     def f(x, y):
-        return x, x.view(3), x.t(), x.detach(), y.contiguous() is y, x.to(torch.float32) is x, x.reshape(3) is x
+        return (
+            x,
+            x.view(3),
+            x.t(),
+            x.detach(),
+            y.contiguous() is y,
+            x.to(torch.float32) is x,
+            x.reshape(3) is x,
+        )
 
     check(f, (X, X), (X.clone().requires_grad_(), X))
 

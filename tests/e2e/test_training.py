@@ -28,7 +28,9 @@ def _strict():
 
 def data(n=32, width=6, classes=3):
     generator = torch.Generator().manual_seed(0)
-    return torch.randn(n, width, generator=generator), torch.randint(0, classes, (n,), generator=generator)
+    return torch.randn(n, width, generator=generator), torch.randint(
+        0, classes, (n,), generator=generator
+    )
 
 
 def mlp(dropout=0.0, norm=False):
@@ -166,7 +168,9 @@ def test_forward_and_backward_hooks():
     def train(model, x, y):
         log = []
         handles = [
-            model[0].register_forward_hook(lambda m, a, out: log.append(tuple(out.shape)) or out * 1.5),
+            model[0].register_forward_hook(
+                lambda m, a, out: log.append(tuple(out.shape)) or out * 1.5
+            ),
             model[0].register_forward_pre_hook(lambda m, a: (a[0] + 1,)),
             model[0].weight.register_hook(lambda g: g * 2),
             model[-1].register_full_backward_hook(lambda m, gi, go: log.append(len(go))),
@@ -232,7 +236,11 @@ def test_early_stopping_and_best_state():
             loss.backward()
             optimizer.step()
             if loss.item() < best:
-                best, patience, kept = loss.item(), 0, {k: v.clone() for k, v in model.state_dict().items()}
+                best, patience, kept = (
+                    loss.item(),
+                    0,
+                    {k: v.clone() for k, v in model.state_dict().items()},
+                )
             else:
                 patience += 1
                 if patience == 3:
@@ -282,7 +290,12 @@ def test_convolutions_and_embeddings():
         def __init__(self):
             super().__init__()
             torch.manual_seed(4)
-            self.emb, self.conv, self.norm, self.out = nn.Embedding(10, 6), nn.Conv1d(6, 5, 3, padding=1), nn.LayerNorm(5), nn.Linear(5, 3)
+            self.emb, self.conv, self.norm, self.out = (
+                nn.Embedding(10, 6),
+                nn.Conv1d(6, 5, 3, padding=1),
+                nn.LayerNorm(5),
+                nn.Linear(5, 3),
+            )
 
         def forward(self, x):
             ids = (x.abs() * 3).long().clamp(max=9)

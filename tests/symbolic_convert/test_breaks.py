@@ -39,7 +39,11 @@ def test_break_in_a_comparison_chain(check):
 
 
 def test_break_in_a_conditional_expression_and_boolean_operators(check):
-    check(lambda x, a: (x + 1 if brk(a) else x - 1, brk(0) or brk(a) or 7, brk(1) and brk(a)), (X, 0), (X, 2))
+    check(
+        lambda x, a: (x + 1 if brk(a) else x - 1, brk(0) or brk(a) or 7, brk(1) and brk(a)),
+        (X, 0),
+        (X, 2),
+    )
 
 
 def test_break_in_displays_and_subscripts(check):
@@ -258,7 +262,11 @@ def test_loop_with_a_break_compiles_its_body_once(check):
 
 def test_break_in_comprehensions(check):
     def f(x):
-        return [brk(i) * x for i in range(3) if brk(i) != 1], {brk(i): x for i in range(2)}, [[brk(j) for j in range(i)] for i in range(3)]
+        return (
+            [brk(i) * x for i in range(3) if brk(i) != 1],
+            {brk(i): x for i in range(2)},
+            [[brk(j) for j in range(i)] for i in range(3)],
+        )
 
     check(f, (X,))
 
@@ -268,7 +276,15 @@ def test_break_in_a_generator_expression(check):
 
 
 def test_break_in_a_lambda_given_to_map_and_sorted(check):
-    check(lambda x: (x + 1, list(map(lambda i: brk(i) * 2, [1, 2])), sorted([3, 1, 2], key=lambda v: brk(-v)), max([1, 3], key=lambda v: brk(v))), (X,))
+    check(
+        lambda x: (
+            x + 1,
+            list(map(lambda i: brk(i) * 2, [1, 2])),
+            sorted([3, 1, 2], key=lambda v: brk(-v)),
+            max([1, 3], key=lambda v: brk(v)),
+        ),
+        (X,),
+    )
 
 
 def test_break_with_live_iterators_on_the_stack(check):
@@ -681,7 +697,12 @@ def test_data_dependent_boolean_operators_and_assert(check):
 
 
 def test_item_tolist_and_float(check):
-    check(lambda x: (x * x.sum().item(), x.tolist(), float(x[0]), int(x[0]), x[0].item() + 1), (X,), (X * 2,), (X * 3,))
+    check(
+        lambda x: (x * x.sum().item(), x.tolist(), float(x[0]), int(x[0]), x[0].item() + 1),
+        (X,),
+        (X * 2,),
+        (X * 3,),
+    )
 
 
 def test_numpy_round_trip(check):
@@ -802,7 +823,10 @@ def test_keyword_only_and_star_arguments_across_a_break(check):
 def test_global_written_around_a_break(check):
     def program(compile):
         namespace = {"brk": brk, "n": 1}
-        exec("def f(x):\n    global n\n    n += 1\n    brk()\n    n *= 2\n    del globals()['gone']\n    return x * n\ngone = 1", namespace)
+        exec(
+            "def f(x):\n    global n\n    n += 1\n    brk()\n    n *= 2\n    del globals()['gone']\n    return x * n\ngone = 1",
+            namespace,
+        )
         f = compile(namespace["f"])
         first = f(X)
         namespace["gone"] = 1
@@ -818,7 +842,9 @@ def test_fullgraph_reports_each_kind_with_its_id_and_line():
         "CAP0003": lambda x: print(x),
     }
     for reason, fn in cases.items():
-        with pytest.raises(capture.Unsupported, match=rf"test_breaks.py:{fn.__code__.co_firstlineno}: {reason}"):
+        with pytest.raises(
+            capture.Unsupported, match=rf"test_breaks.py:{fn.__code__.co_firstlineno}: {reason}"
+        ):
             capture.compile(fn, fullgraph=True)(X)
 
 

@@ -34,7 +34,10 @@ def test_limit_is_said_once(caplog):
 
 def test_limit_can_be_an_error():
     f = capture.compile(lambda x, word: x + len(word))
-    with capture.config.patch(recompile_limit=2, fail_on_recompile_limit_hit=True), pytest.raises(capture.FailOnRecompileLimitHit):
+    with (
+        capture.config.patch(recompile_limit=2, fail_on_recompile_limit_hit=True),
+        pytest.raises(capture.FailOnRecompileLimitHit),
+    ):
         for i in range(6):
             f(X, "a" * i)
 
@@ -74,8 +77,18 @@ def test_most_recent_entry_is_tried_first_and_all_stay(check):
 
 
 def test_metadata_that_matters_makes_a_new_graph(check):
-    variants = [X, X.clone().requires_grad_(), X.to(torch.float64), torch.ones(3, 3).t()[0], torch.ones(6)[::2], torch.nn.Parameter(X.clone())]
-    check(lambda x: (x * 2, type(x).__name__, x.requires_grad, x.is_contiguous()), *[(v,) for v in variants])
+    variants = [
+        X,
+        X.clone().requires_grad_(),
+        X.to(torch.float64),
+        torch.ones(3, 3).t()[0],
+        torch.ones(6)[::2],
+        torch.nn.Parameter(X.clone()),
+    ]
+    check(
+        lambda x: (x * 2, type(x).__name__, x.requires_grad, x.is_contiguous()),
+        *[(v,) for v in variants],
+    )
 
 
 def test_grad_mode_is_guarded(check):
