@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CannotRebuild", "Codegen"]
 
-_LITERALS = frozenset({type(None), bool, int, str, bytes, type(Ellipsis)})
+_LITERALS = frozenset({type(None), bool, int, str, bytes})
 
 
 class CannotRebuild(GraphBreak):

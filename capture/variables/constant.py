@@ -60,18 +60,30 @@ class ScalarVariable(Variable):
     """An int or float that changes from call to call: an input of the graph or computed from one.
 
     ``text`` is the Python expression over ``sources`` (named ``a0``, ``a1``, ...) that gives the
-    number, so that a decision on it can be guarded as an expression.
+    number, so that a decision on it can be guarded as an expression. There is none for what an
+    operator of the graph gave: to decide on that is a graph break.
     """
 
-    __slots__ = ("scalar", "sources", "text")
+    __slots__ = ("_text", "scalar", "sources")
 
     def __init__(
-        self, scalar: ScalarValue, text: str, sources: tuple[Source, ...], source: Source | None
+        self,
+        scalar: ScalarValue,
+        text: str | None,
+        sources: tuple[Source, ...],
+        source: Source | None,
     ) -> None:
         super().__init__(source)
         self.scalar = scalar
-        self.text = text
+        self._text = text
         self.sources = sources
+
+    @property
+    def text(self) -> str:
+        """The number as an expression over the sources."""
+        if self._text is None:
+            unsupported(reasons.DATA_DEPENDENT, "A number that only the graph knows")
+        return self._text
 
     @property
     def example(self) -> Any:

@@ -123,7 +123,7 @@ def wrap_result(tracer: Tracer, value: Any) -> Variable:
     if isinstance(value, ScalarValue):
         if value.example is None:
             unsupported(reasons.DATA_DEPENDENT, "A number that only the graph knows")
-        return ScalarVariable(value, repr(value.example), (), None)
+        return ScalarVariable(value, None, (), None)
     if isinstance(value, StateToken):
         return ObjectVariable(type(value), value)
     if kind is range:

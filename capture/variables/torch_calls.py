@@ -65,7 +65,7 @@ def call_rule(
 
 def _touches_tensor(tracer: Tracer, v: Variable) -> bool:
     v = v.realize(tracer)
-    if isinstance(v, (TensorVariable, ScalarVariable)):
+    if isinstance(v, TensorVariable):
         return True
     return isinstance(v, TupleVariable) and any(_touches_tensor(tracer, i) for i in v.items(tracer))
 

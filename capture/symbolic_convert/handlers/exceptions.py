@@ -47,11 +47,11 @@ def raise_varargs(tracer: Translator, frame: Frame, inst: Instruction) -> None:
                 raise ObservedException(holder.handled[-1])
         unsupported(reasons.UNCAUGHT_EXCEPTION, "The exception being handled outside")
     exception = as_exception(tracer, frame.stack.pop().realize(tracer))
+    if not isinstance(exception, ExceptionVariable):
+        unsupported(reasons.SIDE_EFFECT, "raise of an exception from outside: its traceback grows")
     if cause is not None:
         if isinstance(cause, ClassVariable):
             cause = tracer.call(cause, [], {}).realize(tracer)
-        if not isinstance(exception, ExceptionVariable):
-            unsupported(reasons.SIDE_EFFECT, "raise ... from on an exception from outside")
         exception.cause = cause
         exception.suppress_context = True
     tracer.set_context(exception)

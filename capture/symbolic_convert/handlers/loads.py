@@ -11,6 +11,7 @@ from capture import break_reasons as reasons
 from capture.guards.kinds import DictHas
 from capture.instructions.ops import Op
 from capture.sources import DictItemSource, ModulesSource
+from capture.symbolic_convert.handlers.exceptions import HandlerMarker
 from capture.symbolic_convert.registry import raw
 from capture.variables.base import (
     MISSING,
@@ -20,7 +21,7 @@ from capture.variables.base import (
     Variable,
     unsupported,
 )
-from capture.variables.constant import ConstantVariable
+from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.containers import SetVariable, TupleVariable, is_finalized
 from capture.variables.functions import CellVariable
 from capture.variables.objects import ObjectVariable
@@ -222,7 +223,10 @@ def pop_top(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 def copy(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """Push a value from deeper in the stack again."""
     place: Any = inst.arg
-    frame.stack.append(frame.stack[-place])
+    value = frame.stack[-place]
+    frame.stack.append(value)
+    if isinstance(value, HandlerMarker):
+        frame.stack[-place - 1] = NONE  # the handler is left by the copy; nobody reads this one
 
 
 @raw(Op.SWAP)
