@@ -291,7 +291,12 @@ def classify_method(name: str) -> Rule:
         return Rule(RuleKind.INLINE, name)
     if not hasattr(torch.Tensor, name):
         return Rule(RuleKind.BREAK, name, "tensors have no such method")
+    if name.startswith("_") and not name.startswith("__") and name not in _PRIVATE_OPERATORS:
+        return Rule(RuleKind.BREAK, name, "a private method may look at more than metadata")
     return Rule(RuleKind.NODE, name)
+
+
+_PRIVATE_OPERATORS = frozenset({"_conj", "_conj_physical", "_neg_view", "_addmm_activation"})
 
 
 def classify_attribute(name: str) -> Rule:

@@ -19,6 +19,7 @@ from capture.sources import AttrSource, WrappedSource
 from capture.variables import builtins as builtin_rules
 from capture.variables import torch_calls
 from capture.variables.attributes import load_attr, type_source_of
+from capture.variables.attributes.classes import meta_attribute
 from capture.variables.base import MISSING, FrameRequest, Tracer, Variable, unsupported
 from capture.variables.constant import ConstantVariable
 from capture.variables.containers import DictVariable, ListVariable, TupleVariable
@@ -215,9 +216,10 @@ def instantiate(
         return rule
     meta = type(cls)
     if meta is not type:
-        meta_call = lookup_mro(meta, "__call__")[0]
+        meta_call, where = meta_attribute(tracer, cls_var, "__call__")
         if isinstance(meta_call, types.FunctionType):
-            return start_call(tracer, tracer.wrap_static(meta_call, None), [cls_var, *args], kwargs)
+            fn = tracer.wrap_static(meta_call, where)
+            return start_call(tracer, fn, [cls_var, *args], kwargs)
         if meta_call is not type.__call__:
             unsupported(reasons.UNKNOWN_CALLABLE, cls.__qualname__)
     if isinstance(lookup_mro(cls, "__del__")[0], types.FunctionType):

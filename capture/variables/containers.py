@@ -34,6 +34,14 @@ def is_finalized(v: Variable) -> bool:
     return hasattr(v.python_type(), "__del__") and not isinstance(v, ClassVariable)
 
 
+def _native_iter(value: Any) -> Any:
+    """Iterate over a container past what its class overrides."""
+    for base in (list, tuple, collections.OrderedDict, dict, collections.deque):
+        if isinstance(value, base):
+            return base.__iter__(value)
+    return iter(value)
+
+
 class SequenceVariable(ObjectVariable):
     """What lists, tuples and deques share: items, loaded on demand."""
 
@@ -58,9 +66,10 @@ class SequenceVariable(ObjectVariable):
             assert source is not None
             if len(value) > _LOAD_LIMIT:
                 unsupported(reasons.UNKNOWN_OPERATION, f"{len(value)} items of {source.name}")
-            tracer.guard(LenIs(source, len(value)))
+            held = list(_native_iter(value))
+            tracer.guard(LenIs(source, len(held)))
             loaded: list[Variable] = [
-                LazyVariable(item, ItemSource(source, i)) for i, item in enumerate(value)
+                LazyVariable(item, ItemSource(source, i)) for i, item in enumerate(held)
             ]
             items = self._items = self._loaded(loaded)
         return items
@@ -199,7 +208,7 @@ class DictVariable(ObjectVariable):
         if len(value) > _LOAD_LIMIT:
             unsupported(reasons.UNKNOWN_OPERATION, f"{len(value)} items of {source.name}")
         overlay = self.entries
-        keys = list(value)
+        keys = list(_native_iter(value))
         if all(is_constant_key(k) for k in keys):
             tracer.guard(DictKeysAre(source, tuple(keys)))
             real: dict[Any, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable
 
@@ -12,7 +13,14 @@ from capture.graph.op_rules import RuleKind, classify_attribute
 from capture.guards.kinds import DictHas, DictLacks
 from capture.sources import DictItemSource, InstanceDictSource
 from capture.variables.attributes import bind, object_getattr, register_getattr
-from capture.variables.base import MISSING, LazyVariable, Tracer, Variable, unsupported
+from capture.variables.base import (
+    MISSING,
+    LazyVariable,
+    ObservedException,
+    Tracer,
+    Variable,
+    unsupported,
+)
 from capture.variables.constant import FALSE, ConstantVariable, boolean
 from capture.variables.containers import TupleVariable
 from capture.variables.functions import BuiltinVariable, MethodVariable
@@ -65,14 +73,21 @@ def object_attr(tracer: Tracer, obj: TensorVariable, name: str) -> Variable:
             if name in attrs:
                 tracer.guard(DictHas(holder, name))
                 return LazyVariable(attrs[name], DictItemSource(holder, name))
-            if attrs:
-                tracer.guard(DictLacks(holder, name))
+            tracer.guard(DictLacks(holder, name))
     return object_getattr(tracer, obj, name, obj.python_type(), None, hook=False)
 
 
-def tensor_has_attr(obj: TensorVariable, name: str) -> bool:
+def tensor_has_attr(tracer: Tracer, obj: TensorVariable, name: str) -> bool:
     """``hasattr(tensor, name)``."""
-    return hasattr(obj.python_type(), name) or bool(obj.attrs and name in obj.attrs)
+    if hasattr(obj.python_type(), name) or (obj.attrs and name in obj.attrs):
+        return True
+    try:
+        object_attr(tracer, obj, name)
+    except ObservedException as signal:
+        if issubclass(signal.exception.python_type(), AttributeError):
+            return False
+        raise
+    return True
 
 
 def _device_flag(kind: str) -> Callable[[TensorVariable], Variable]:
@@ -92,6 +107,7 @@ _READERS: dict[str, Callable[[TensorVariable], Variable]] = {
     "is_meta": _device_flag("meta"),
     "is_mps": _device_flag("mps"),
     "is_xpu": _device_flag("xpu"),
+    "nbytes": lambda obj: ConstantVariable(math.prod(obj.meta.shape) * obj.meta.dtype.itemsize),
     "itemsize": lambda obj: ConstantVariable(obj.meta.dtype.itemsize),
     "is_sparse": lambda obj: FALSE,
     "is_quantized": lambda obj: FALSE,

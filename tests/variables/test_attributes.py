@@ -671,3 +671,74 @@ def test_metaclass_getattr(check):
         pass
 
     check(lambda x: x * C.something, (X,))
+
+
+def test_property_of_the_metaclass_changed(check):
+    def program(compile):
+        class Meta(type):
+            @property
+            def k(cls):
+                return 2
+
+        class C(metaclass=Meta):
+            pass
+
+        f = compile(lambda x: x * C.k)
+        a = f(X)
+        Meta.k = property(lambda c: 5)
+        return a, f(X)
+
+    check.script(program)
+
+
+def test_getattr_of_the_metaclass_changed(check):
+    def program(compile):
+        class Meta(type):
+            def __getattr__(cls, n):
+                return 2
+
+        class C(metaclass=Meta):
+            pass
+
+        f = compile(lambda x: x * C.k)
+        a = f(X)
+        C.k = 7
+        b = f(X)
+        del C.k
+        Meta.__getattr__ = lambda c, n: 9
+        return a, b, f(X)
+
+    check.script(program)
+
+
+def test_names_of_a_class_changed(check):
+    def program(compile):
+        class C:
+            pass
+
+        o = C()
+        f = compile(lambda x, o: (x + 1, type(o).__name__, C.__qualname__, C.__doc__))
+        a = f(X, o)
+        C.__name__ = "D"
+        C.__qualname__ = "Q"
+        C.__doc__ = "doc"
+        return a, f(X, o)
+
+    check.script(program)
+
+
+def test_slot_set_and_deleted_outside(check):
+    class S:
+        __slots__ = ("a",)
+
+    def program(compile):
+        o = S()
+        f = compile(lambda x, o: x + getattr(o, "a", 100))
+        r = [f(X, o)]
+        o.a = 1
+        r.append(f(X, o))
+        del o.a
+        r.append(f(X, o))
+        return r
+
+    check.script(program)

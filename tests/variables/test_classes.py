@@ -526,3 +526,74 @@ def test_weak_reference(check):
         return x + 1, r() is o
 
     check(f, (X, Counted(5)))
+
+
+def test_instancecheck_hook_changed(check):
+    def program(compile):
+        class Meta(type):
+            def __instancecheck__(cls, o):
+                return True
+
+        class C(metaclass=Meta):
+            pass
+
+        f = compile(lambda x, o: x + 1 if isinstance(o, C) else x - 1)
+        a = f(X, 1)
+        Meta.__instancecheck__ = lambda c, o: False
+        return a, f(X, 1)
+
+    check.script(program)
+
+
+def test_init_and_new_changed_later(check):
+    def program(compile):
+        class C:
+            def __init__(self, v):
+                self.v = v
+
+        f = compile(lambda x: x * C(2).v)
+        a = f(X)
+        C.__init__ = lambda s, v: setattr(s, "v", v * 10)
+        b = f(X)
+
+        def new(cls, v):
+            o = object.__new__(cls)
+            o.made = 1
+            return o
+
+        C.__new__ = new
+        g = compile(lambda x: hasattr(C(1), "made"))
+        return a, b, f(X), g(X)
+
+    check.script(program)
+
+
+def test_default_of_a_dataclass_changed(check):
+    def program(compile):
+        @dataclasses.dataclass
+        class P:
+            a: int = 1
+
+        f = compile(lambda x: x * P().a)
+        r = f(X)
+        P.__init__.__defaults__ = (7,)
+        return r, f(X)
+
+    check.script(program)
+
+
+def test_attribute_put_on_an_enum_member(check):
+    def program(compile):
+        class E(enum.Enum):
+            A = 1
+            B = 2
+
+        f = compile(lambda x, e: x * e.value if e is E.A else x - e.value)
+        a = f(X, E.A)
+        E.A.extra = 3
+        g = compile(lambda x, e: x * getattr(e, "extra", 1))
+        b = g(X, E.B), g(X, E.A)
+        E.A.extra = 10
+        return a, f(X, E.B), b, g(X, E.A)
+
+    check.script(program)

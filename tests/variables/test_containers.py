@@ -807,3 +807,186 @@ def test_iterators_are_returned_where_they_stand(check):
         ]
 
     check.script(program)
+
+
+def test_list_subclass_that_overrides_everything(check):
+    class L(list):
+        def __iter__(self):
+            return iter([7, 8])
+
+        def __len__(self):
+            return 99
+
+        def __getitem__(self, i):
+            return "g"
+
+        def __contains__(self, v):
+            return False
+
+    def f(x, l):
+        return x + 1, list(l), len(l), l[0], 1 in l, [*l], tuple(l), sum(l), sorted(l), bool(l)
+
+    check(f, (X, L([1, 2])))
+
+
+def test_list_subclass_is_unpacked_by_its_iter(check):
+    class L(list):
+        def __iter__(self):
+            return iter([7, 8])
+
+    def f(x, l):
+        a, b = l
+        m = []
+        m.extend(l)
+        m += l
+        return (
+            x + a,
+            m,
+            max(l),
+            dict.fromkeys(l),
+            set(l),
+            list(zip(l, l)),
+            list(map(str, l)),
+            ",".join(map(str, l)),
+            list(enumerate(l)),
+            list(reversed(l)),
+        )
+
+    check(f, (X, L([1, 2])))
+
+
+def test_dict_subclass_that_overrides_everything(check):
+    class D(dict):
+        def keys(self):
+            return ["q"]
+
+        def __iter__(self):
+            return iter(["it"])
+
+        def items(self):
+            return [("i", 1)]
+
+        def get(self, k, d=None):
+            return "got"
+
+        def __contains__(self, k):
+            return True
+
+        def __len__(self):
+            return 50
+
+    def f(x, d):
+        return (
+            x + 1,
+            list(d),
+            d.get("z"),
+            "zz" in d,
+            len(d),
+            [k for k in d],
+            dict(d.items()),
+            list(d.items()),
+            d.keys(),
+        )
+
+    check(f, (X, D(a=1)))
+
+
+def test_dict_subclass_is_unpacked_as_c_code_does(check):
+    class D(dict):
+        def keys(self):
+            return ["a"]
+
+        def __getitem__(self, k):
+            return k * 2
+
+    def g(**k):
+        return k
+
+    def f(x, d):
+        return x + 1, {**d}, g(**d), dict(d), {"z": 1} | d
+
+    check(f, (X, D(a=1, b=2)))
+
+
+def test_mapping_is_unpacked(check):
+    class M:
+        def keys(self):
+            return ["a", "b"]
+
+        def __getitem__(self, k):
+            return k + "!"
+
+    def g(**k):
+        return k
+
+    check(lambda x, m: (x + 1, {**m}, g(**m), dict(m)), (X, M()))
+
+
+def test_user_equality_inside_containers(check):
+    class Q:
+        def __init__(self, n):
+            self.n = n
+
+        def __eq__(self, o):
+            return isinstance(o, Q) and o.n == self.n
+
+    def f(x, a, b):
+        return (
+            x + 1,
+            a in [b],
+            [a].index(b),
+            [a, b].count(a),
+            [a] == [b],
+            (a,) == (b,),
+            {"k": a} == {"k": b},
+            [a] != [b],
+        )
+
+    check(f, (X, Q(1), Q(1)))
+    check(lambda x, a, b: (x + 1, a in [b], [a] == [b]), (X, Q(1), Q(2)))
+
+
+def test_sorting_by_less_than_alone(check):
+    class Q:
+        def __init__(self, n):
+            self.n = n
+
+        def __lt__(self, o):
+            return self.n < o.n
+
+    def f(x, l):
+        s = sorted(l)
+        l.sort(reverse=True)
+        return x + 1, [q.n for q in s], [q.n for q in l], min(l).n, max(l).n
+
+    check(f, (X, [Q(3), Q(1), Q(2)]))
+
+
+def test_nan_as_a_key(check):
+    n = float("nan")
+    check(lambda x, d: (x + 1, [v for v in d.values()], n in d, d.get(n)), (X, {n: 1}))
+
+
+def test_global_dict_is_also_an_argument(check):
+    def program(compile):
+        G = {"n": 1}
+        ns = {"G": G}
+        exec("def f(x, d):\n    d['n'] += 1\n    return x * G['n']", ns)
+        f = compile(ns["f"])
+        return f(X, {"n": 5}), f(X, G), f(X, G), G
+
+    check.script(program)
+
+
+def test_list_of_a_closure_is_also_an_argument(check):
+    def program(compile):
+        items = [1]
+
+        @compile
+        def f(x, a):
+            a.append(2)
+            return x + len(items)
+
+        return f(X, [0]), f(X, items), items
+
+    check.script(program)

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import types
 
 import torch
 
@@ -482,3 +484,222 @@ def test_bytes_and_none_and_ellipsis(check):
         return x[..., 0], b + b"z", b[0], n is None, n == None, ... is Ellipsis  # noqa: E711
 
     check(f, (X, b"ab", None), (X, b"c", 0))
+
+
+def test_str_subclass_with_a_format_of_its_own(check):
+    class S(str):
+        def __format__(self, spec):
+            return "F" + spec
+
+        def __str__(self):
+            return "S"
+
+    check(
+        lambda x, s: (
+            x + 1,
+            f"{s}",
+            f"{s:>5}",
+            f"{s!s}",
+            "%s" % s,
+            "{}".format(s),
+            str(s),
+            s + "z",
+            s.join(["a", "b"]),
+            len(s),
+        ),
+        (X, S("abc")),
+    )
+
+
+def test_text_of_objects(check):
+    class R:
+        def __repr__(self):
+            return "RR"
+
+    check(
+        lambda x, r: (x + 1, f"{r}", repr(r), str([r]), "%r" % (r,), f"{r!r:>5}", str({1: r})),
+        (X, R()),
+    )
+
+
+def test_total_ordering(check):
+    @functools.total_ordering
+    class Q:
+        def __init__(self, n):
+            self.n = n
+
+        def __lt__(self, o):
+            return self.n < o.n
+
+        def __eq__(self, o):
+            return self.n == o.n
+
+    check(lambda x, a, b: (x + 1, a <= b, a >= b, a > b, a != b), (X, Q(1), Q(2)))
+
+
+def test_reflected_comparison(check):
+    class A:
+        def __lt__(self, o):
+            return NotImplemented
+
+        def __gt__(self, o):
+            return "A.gt"
+
+    class B(A):
+        def __gt__(self, o):
+            return "B.gt"
+
+    check(lambda x, a, b: (x + 1, a < b, b < a, a > b, 1 < a), (X, A(), B()))
+
+
+def test_inplace_operators_of_ones_own(check):
+    class V:
+        def __init__(self, v):
+            self.v = v
+
+        def __imul__(self, o):
+            self.v = self.v * o
+            return self
+
+        def __isub__(self, o):
+            return NotImplemented
+
+        def __sub__(self, o):
+            return V(self.v - o)
+
+    def f(x, v):
+        w = v
+        v *= x
+        v -= 1
+        return v.v, w.v, w is v
+
+    check(f, (X, V(2)))
+
+
+def test_rare_special_methods(check):
+    class V:
+        def __matmul__(self, o):
+            return "mm"
+
+        def __rmatmul__(self, o):
+            return "rmm"
+
+        def __divmod__(self, o):
+            return "dm"
+
+        def __rpow__(self, o):
+            return "rp"
+
+        def __invert__(self):
+            return "inv"
+
+        def __abs__(self):
+            return "abs"
+
+        def __round__(self, n=None):
+            return ("r", n)
+
+        def __int__(self):
+            return 4
+
+        def __float__(self):
+            return 4.5
+
+        def __complex__(self):
+            return 1j
+
+        def __trunc__(self):
+            return 9
+
+        def __floor__(self):
+            return 8
+
+        def __bytes__(self):
+            return b"b"
+
+        def __reversed__(self):
+            return iter([1])
+
+        def __length_hint__(self):
+            return 3
+
+        def __index__(self):
+            return 2
+
+    check(
+        lambda x, v: (
+            x + 1,
+            v @ 1,
+            1 @ v,
+            divmod(v, 2),
+            2**v,
+            ~v,
+            abs(v),
+            round(v),
+            round(v, 2),
+            int(v),
+            float(v),
+            complex(v),
+            math.floor(v),
+            bytes(v),
+            list(reversed(v)),
+            hex(v),
+            [1, 2, 3][v],
+            x[v],
+        ),
+        (X, V()),
+    )
+
+
+def test_tensor_with_reflected_operators(check):
+    class V:
+        def __radd__(self, o):
+            return ("radd", o)
+
+        def __eq__(self, o):
+            return "eq"
+
+        def __rmatmul__(self, o):
+            return "rmm"
+
+    check(lambda x, v: (x + v, x == v, x @ v), (X, V()))
+
+
+def test_sign_of_a_changing_zero(check):
+    check(
+        lambda x, a: (x * a, math.copysign(1, a), a == 0), (X, 1.0), (X, 2.0), (X, 0.0), (X, -0.0)
+    )
+
+
+def test_changing_integers_grow_huge(check):
+    check(lambda x, n: (x + 1, n * n, n + 1), (X, 1), (X, 2), (X, 2**62), (X, 2**63), (X, -(2**64)))
+
+
+def test_changing_number_compared_with_other_types(check):
+    check(
+        lambda x, n: (x + 1, n == 1.0, n < 2.5, n in (1, 2), n != "a", n == None),
+        (X, 1),
+        (X, 2),
+        (X, 3),
+    )
+
+
+def test_type_promotion_of_a_changing_number(check):
+    t = torch.tensor([1, 2])
+    check(lambda x, n: (x * n, (x * n).dtype), (t, 1), (t, 2), (t, 2.0), (t, 3.0), (t, True))
+
+
+def test_counter_in_an_attribute(check):
+    def program(compile):
+        o = types.SimpleNamespace(step=0)
+
+        @compile
+        def f(x):
+            o.step += 1
+            if o.step % 3 == 0:
+                return x * o.step
+            return x + o.step
+
+        return [f(X) for _ in range(9)], o.step
+
+    check.script(program)

@@ -7,9 +7,18 @@ from __future__ import annotations
 
 import enum
 import types
+from typing import Any
 
 from capture import break_reasons as reasons
-from capture.sources import Source, TypeAttrSource, WrappedSource
+from capture.guards.kinds import IdIs
+from capture.sources import (
+    AttrSource,
+    PropertySource,
+    Source,
+    TypeAttrSource,
+    TypeSource,
+    WrappedSource,
+)
 from capture.variables.attributes.lookup import (
     TUPLE_GETTER,
     bind,
@@ -43,6 +52,21 @@ _THEMSELVES = frozenset(
 )
 
 
+_SETTLED_METACLASSES = ("abc", "enum", "typing", "torch")
+
+
+def meta_attribute(tracer: Tracer, obj: ClassVariable, name: str) -> tuple[Any, Source | None]:
+    """Look up a raw attribute of the metaclass, guarded if the program may change it."""
+    meta = type(obj.value)
+    if (
+        obj.source is None
+        or is_static_type(meta)
+        or meta.__module__.partition(".")[0] in _SETTLED_METACLASSES
+    ):
+        return lookup_mro(meta, name)[0], None
+    return type_attribute(tracer, meta, TypeSource(obj.source), name)
+
+
 def class_getattr(tracer: Tracer, obj: ClassVariable, name: str) -> Variable:
     """Attribute look-up on a class, in the order of ``type.__getattribute__``."""
     cls = obj.value
@@ -51,13 +75,19 @@ def class_getattr(tracer: Tracer, obj: ClassVariable, name: str) -> Variable:
         unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.__dict__")
     if name in ("__mro__", "__bases__"):
         classes = cls.__mro__ if name == "__mro__" else cls.__bases__
+        if obj.source is not None and not is_static_type(cls):
+            tracer.guard(IdIs(AttrSource(obj.source, name), classes))
         return TupleVariable([tracer.class_variable(k, None) for k in classes])
     if name in ("__name__", "__qualname__", "__module__", "__doc__", "__flags__"):
+        if obj.source is not None and not is_static_type(cls) and name != "__flags__":
+            return tracer.wrap(getattr(cls, name), AttrSource(obj.source, name))
         return ConstantVariable(getattr(cls, name))
     if name == "__class__":
         return tracer.class_variable(meta, None)
-    meta_raw, _ = lookup_mro(meta, name)
-    if meta is not type and isinstance(lookup_mro(meta, "__getattribute__")[0], types.FunctionType):
+    meta_raw, meta_source = meta_attribute(tracer, obj, name)
+    if meta is not type and isinstance(
+        meta_attribute(tracer, obj, "__getattribute__")[0], types.FunctionType
+    ):
         unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
     raw, _ = lookup_mro(cls, name)
     source = tracer.class_source(cls, obj.source, obj)
@@ -69,8 +99,8 @@ def class_getattr(tracer: Tracer, obj: ClassVariable, name: str) -> Variable:
             if meta is enum.EnumMeta and name == "__members__":
                 unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
             if isinstance(meta_raw, property) and isinstance(meta_raw.fget, types.FunctionType):
-                fn = tracer.wrap_static(meta_raw.fget, None)
-                return tracer.call(fn, [obj], {})
+                getter = None if meta_source is None else PropertySource(meta_source, "fget")
+                return tracer.call(tracer.wrap_static(meta_raw.fget, getter), [obj], {})
         unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
     if raw is not MISSING:
         kind = type(raw)
@@ -89,13 +119,13 @@ def class_getattr(tracer: Tracer, obj: ClassVariable, name: str) -> Variable:
         return tracer.wrap_static(cls.__members__[name], None)
     if meta_raw is not MISSING:
         if type(meta_raw) is types.FunctionType:
-            return MethodVariable(tracer.wrap_static(meta_raw, None), obj)
+            return MethodVariable(tracer.wrap_static(meta_raw, meta_source), obj)
         if type(meta_raw) in (types.MethodDescriptorType, types.WrapperDescriptorType):
             return MethodVariable(BuiltinVariable(meta_raw), obj)
         unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
-    hook, _ = lookup_mro(meta, "__getattr__")
+    hook, where = meta_attribute(tracer, obj, "__getattr__")
     if isinstance(hook, types.FunctionType):
-        return tracer.call(tracer.wrap_static(hook, None), [obj, ConstantVariable(name)], {})
+        return tracer.call(tracer.wrap_static(hook, where), [obj, ConstantVariable(name)], {})
     tracer.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
 
 

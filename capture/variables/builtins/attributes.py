@@ -41,7 +41,7 @@ def _hasattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if type(name) is not str:
         return None
     if isinstance(args[0], TensorVariable):
-        return boolean(tensor_has_attr(args[0], name))
+        return boolean(tensor_has_attr(tracer, args[0], name))
     try:
         load_attr(tracer, args[0], name)
     except ObservedException as signal:

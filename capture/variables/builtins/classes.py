@@ -15,6 +15,7 @@ from capture import break_reasons as reasons
 from capture.guards.kinds import ExprHolds
 from capture.variables import operators
 from capture.variables.attributes import type_of, type_source_of
+from capture.variables.attributes.classes import meta_attribute
 from capture.variables.base import Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.constant import NONE, ConstantVariable, boolean, is_none
@@ -161,7 +162,9 @@ def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
     if klass in cls.__mro__:
         return True
     meta = type(klass)
-    hook = lookup_mro(meta, "__instancecheck__")[0]
+    hook, hook_source = meta_attribute(
+        tracer, tracer.class_variable(klass, None), "__instancecheck__"
+    )
     if hook is type.__instancecheck__:
         return False
     if isinstance(obj, TensorVariable) and klass.__module__.startswith("torch"):
@@ -172,7 +175,7 @@ def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
         return issubclass(cls, klass)
     if isinstance(hook, types.FunctionType) and not _known_abc(meta):
         result = tracer.call(
-            tracer.wrap_static(hook, None), [tracer.class_variable(klass, None), obj], {}
+            tracer.wrap_static(hook, hook_source), [tracer.class_variable(klass, None), obj], {}
         )
         return operators.truth(tracer, result)
     found = issubclass(cls, klass)

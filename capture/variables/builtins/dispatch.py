@@ -43,13 +43,19 @@ def call_builtin(
     if folded is not None:
         return folded
     polyfill = polyfill_for(value)
-    if polyfill is not None:
+    if polyfill is not None and not _is_running(tracer, polyfill):
         arity.check(tracer, value, args, kwargs)
         return tracer.start_call(tracer.wrap_static(polyfill, None), args, kwargs)
     special = call_slot(tracer, value, args, kwargs)
     if special is not None:
         return special
     unsupported(reasons.UNKNOWN_CALLABLE, fn.describe())
+
+
+def _is_running(tracer: Tracer, polyfill: Any) -> bool:
+    """True in the polyfill itself, where it hands over to the original."""
+    code: Any = tracer.frames[-1].code if tracer.frames else None
+    return code is getattr(polyfill, "__code__", None)
 
 
 def call_slot(
@@ -160,7 +166,7 @@ def class_rule(
     if folded is not None:
         return folded
     polyfill = polyfill_for(cls)
-    if polyfill is not None:
+    if polyfill is not None and not _is_running(tracer, polyfill):
         arity.check(tracer, cls, args, kwargs)
         return tracer.start_call(tracer.wrap_static(polyfill, None), args, kwargs)
     return None

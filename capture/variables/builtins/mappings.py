@@ -12,8 +12,21 @@ from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.constant import NONE, TRUE, ConstantVariable, boolean
 from capture.variables.containers import DictVariable, DictViewVariable, TupleVariable
-from capture.variables.iteration import get_iter, iterate
+from capture.variables.iteration import get_iter, items_of, iterate
 from capture.variables.objects import ObjectVariable, lookup_mro
+
+
+def _is_read_directly(cls: type) -> bool:
+    """True if C code takes a dict's entries without asking its methods.
+
+    Source: ``Objects/dictobject.c`` (``dict_merge``): it does if iteration is not overridden.
+    """
+    if lookup_mro(cls, "__iter__")[0] is dict.__iter__:
+        return True
+    return not any(
+        isinstance(lookup_mro(cls, name)[0], types.FunctionType)
+        for name in ("__iter__", "keys", "__getitem__")
+    )
 
 
 def fill_dict(
@@ -22,9 +35,7 @@ def fill_dict(
     """``dict.update`` with what ``dict`` and its kin accept."""
     if args:
         source = args[0].realize(tracer)
-        if isinstance(source, DictVariable) and not isinstance(
-            lookup_mro(source.cls, "keys")[0], types.FunctionType
-        ):
+        if isinstance(source, DictVariable) and _is_read_directly(source.cls):
             for key, value in list(source.load(tracer).values()):
                 target.set(tracer, key, value)
         elif (
@@ -33,10 +44,10 @@ def fill_dict(
             for key in iterate(tracer, tracer.call(load_attr(tracer, source, "keys"), [], {})):
                 target.set(tracer, key, operators.getitem(tracer, source, key))
         else:
-            for pair in iterate(tracer, source):
+            for number, pair in enumerate(items_of(tracer, source)):
                 parts = iterate(tracer, pair)
                 if len(parts) != 2:
-                    text = f"element has length {len(parts)}; 2 is required"
+                    text = f"element #{number} has length {len(parts)}; 2 is required"
                     tracer.raise_error(ValueError, f"dictionary update sequence {text}")
                 target.set(tracer, parts[0], parts[1])
     for name, value in kwargs.items():
