@@ -90,7 +90,7 @@ class _Comparison:
                 ("suppress", a.__suppress_context__, b.__suppress_context__),
             ])  # fmt: skip
         if isinstance(a, (dict, types.MappingProxyType)):
-            step = collections.OrderedDict if isinstance(a, collections.OrderedDict) else dict
+            step: Any = collections.OrderedDict if isinstance(a, collections.OrderedDict) else dict
             real = isinstance(a, dict)
             keys, others = (list(step.__iter__(v)) if real else list(v) for v in (a, b))
             if len(keys) != len(others):

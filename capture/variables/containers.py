@@ -34,9 +34,12 @@ def is_finalized(v: Variable) -> bool:
     return hasattr(v.python_type(), "__del__") and not isinstance(v, ClassVariable)
 
 
+_CONTAINERS: Any = (list, tuple, collections.OrderedDict, dict, collections.deque)
+
+
 def _native_iter(value: Any) -> Any:
     """Iterate over a container past what its class overrides."""
-    for base in (list, tuple, collections.OrderedDict, dict, collections.deque):
+    for base in _CONTAINERS:
         if isinstance(value, base):
             return base.__iter__(value)
     return iter(value)

@@ -371,7 +371,7 @@ def test_exponential_moving_average_of_weights():
         for _ in range(3):
             losses += sgd_loop(model, x, y, 1)
             with torch.no_grad():
-                for s, p in zip(shadow.parameters(), model.parameters()):
+                for s, p in zip(shadow.parameters(), model.parameters(), strict=True):
                     s.mul_(0.9).add_(p, alpha=0.1)
         return losses, [s.sum().item() for s in shadow.parameters()]
 

@@ -518,7 +518,7 @@ def test_deleted_local_stays_deleted_after_a_break(check):
         del y
         brk()
         try:
-            return y
+            return y  # noqa: F821
         except UnboundLocalError as error:
             return x + 2, str(error)
 
@@ -824,7 +824,8 @@ def test_global_written_around_a_break(check):
     def program(compile):
         namespace = {"brk": brk, "n": 1}
         exec(
-            "def f(x):\n    global n\n    n += 1\n    brk()\n    n *= 2\n    del globals()['gone']\n    return x * n\ngone = 1",
+            "def f(x):\n    global n\n    n += 1\n    brk()\n    n *= 2\n"
+            "    del globals()['gone']\n    return x * n\ngone = 1",
             namespace,
         )
         f = compile(namespace["f"])

@@ -52,11 +52,11 @@ def test_every_recompile_can_be_an_error():
 
 
 def test_reason_names_the_guard_and_the_line(check):
-    class O:
+    class Thing:
         scale = 1.5
 
     def program(compile):
-        o = O()
+        o = Thing()
         f = compile(lambda x: x * o.scale)
         first = f(X)
         o.scale = "no"

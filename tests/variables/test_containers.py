@@ -1,6 +1,7 @@
 """Lists, tuples, dicts, sets and deques: contents, order, identity, errors and guards."""
 
 # mypy: ignore-errors
+# ruff: noqa: E741, E711, E402
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Numbers, strings and operators: exact types, bits, changing values, reflected methods."""
 
 # mypy: ignore-errors
+# ruff: noqa: E741, E711, E402
 
 from __future__ import annotations
 

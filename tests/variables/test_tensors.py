@@ -1,6 +1,7 @@
 """Tensors: their methods and attributes, factories, random numbers, modes, indexing, autograd."""
 
 # mypy: ignore-errors
+# ruff: noqa: E741, E711, E402
 
 from __future__ import annotations
 
@@ -293,11 +294,6 @@ def test_kwargs_to_functional(check):
         )
 
     check(f, (X,))
-
-
-import torch
-
-X = torch.tensor([1.0, -2.0, 3.0])
 
 
 def test_hook_in_frame(check):

@@ -54,7 +54,8 @@ def call_builtin(
 
 def _is_running(tracer: Tracer, polyfill: Any) -> bool:
     """True in the polyfill itself, where it hands over to the original."""
-    code: Any = tracer.frames[-1].code if tracer.frames else None
+    frames: Any = getattr(tracer, "frames", ())
+    code = frames[-1].code if frames else None
     return code is getattr(polyfill, "__code__", None)
 
 
