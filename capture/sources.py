@@ -13,6 +13,7 @@ import functools
 import inspect
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -41,6 +42,7 @@ __all__ = [
     "MroItemSource",
     "PartialSource",
     "PropertySource",
+    "ReferentSource",
     "Scope",
     "SlotMemberSource",
     "Source",
@@ -543,6 +545,25 @@ class PropertySource(Source):
         if has_type(value, property) and self.part in ("fget", "fset", "fdel"):
             member: Any = property.__dict__[self.part]
             return member.__get__(value)
+        raise UnreadableError(self.name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReferentSource(Source):
+    """What a weak reference refers to, while it lives."""
+
+    base: Source
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name}()"
+
+    def read(self, scope: Scope) -> object:
+        value = self.base.read(scope)
+        if isinstance(value, weakref.ref):
+            found: object = weakref.ref.__call__(value)
+            if found is not None:
+                return found
         raise UnreadableError(self.name)
 
 

@@ -6,6 +6,7 @@ import collections
 import functools
 import pickle
 import types
+import weakref
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ from capture.sources import (
     MroItemSource,
     PartialSource,
     PropertySource,
+    ReferentSource,
     Scope,
     SlotMemberSource,
     Source,
@@ -124,6 +126,7 @@ CASES: list[tuple[Source, tuple[object, ...], object, str]] = [
         closure.__closure__[0].cell_contents,  # type: ignore[index]
         "x.__closure__[0].cell_contents",
     ),
+    (ReferentSource(X), (weakref.ref(holder),), holder, "x()"),
     (MethodSelfSource(X), (holder.method,), holder, "x.__self__"),
     (MethodFuncSource(X), (holder.method,), Holder.method, "x.__func__"),
     (

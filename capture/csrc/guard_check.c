@@ -267,6 +267,22 @@ member_value(PyObject *descriptor, PyObject *value)
     return PyMember_GetOne((const char *)value, member->d_member);
 }
 
+/* New reference or NULL: what a weak reference refers to, while it lives. */
+static PyObject *
+referent(PyObject *value)
+{
+    if (!PyWeakref_CheckRef(value)) {
+        return NULL;
+    }
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *found = NULL;
+    return PyWeakref_GetRef(value, &found) < 0 ? NULL : found;
+#else
+    PyObject *found = PyWeakref_GET_OBJECT(value);
+    return found == Py_None ? NULL : Py_NewRef(found);
+#endif
+}
+
 /* The value below `value`: borrowed, or NULL. *owned: the same as a new reference, where the parent
  * does not keep it. May leave an exception set. */
 static inline PyObject *
@@ -298,6 +314,8 @@ child_value(const Node *node, PyObject *value, PyObject **owned)
     case AT_METHOD_SELF:
     case AT_METHOD_FUNC:
         return method_part(node, value);
+    case AT_REFERENT:
+        return *owned = referent(value);
     case AT_ATTR:
         return *owned = PyObject_GetAttr(value, node->key);
     case AT_SLOT_MEMBER: {

@@ -38,6 +38,7 @@ typedef enum {
     AT_METHOD_SELF,
     AT_METHOD_FUNC,
     AT_MODULES,        /* root: sys.modules */
+    AT_REFERENT,       /* of a weak reference */
     N_ACCESSORS,
 } Accessor;
 

@@ -32,7 +32,7 @@ from capture.graph.recording import Recording
 from capture.graph.sample import place_in_autograd, quiet, stop_spending
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta
 
-__all__ = ["make_fake", "reason_of", "running"]
+__all__ = ["lacks_rule", "make_fake", "reason_of", "running"]
 
 KNOWN_VERSIONS = ("2.13.", "2.14.")
 
@@ -190,6 +190,11 @@ def running(recording: Recording) -> Iterator[None]:
     finally:
         mode.recording = None
         _log.disabled = was_disabled
+
+
+def lacks_rule(error: BaseException) -> bool:
+    """Tell whether a run failed because an operator has no rule for metadata."""
+    return isinstance(error, UnsupportedOperatorException)
 
 
 def reason_of(error: BaseException) -> str | None:

@@ -58,8 +58,8 @@ _LEAVES_GRAPH = _words("""
     __cuda_array_interface__
 """)
 _DATA_DEPENDENT_SHAPE = _words("""
-    nonzero nonzero_static argwhere masked_select unique unique_consecutive _unique _unique2
-    unique_dim bincount combinations histogramdd histogram
+    nonzero argwhere masked_select unique unique_consecutive _unique _unique2
+    unique_dim bincount combinations
 """)
 _UNTRACEABLE = _words("""
     backward register_hook register_post_accumulate_grad_hook retain_grad share_memory_ is_shared
@@ -105,7 +105,7 @@ _CONSTANT_TYPES: tuple[type, ...] = (torch.finfo, torch.iinfo, torch.device, tor
 # Python functions become nodes as a whole where they live in one of these modules ...
 _NODE_MODULES = _words("""
     torch.functional torch.nn.functional torch._tensor torch._lowrank
-    torch.signal.windows.windows torch._linalg_utils
+    torch.signal.windows.windows torch._linalg_utils torch.masked._ops
 """)
 # ... and have to run natively in these (or below).
 _BREAK_MODULES = (
@@ -140,7 +140,6 @@ _BREAK_MODULES = (
     "torch.masked",
     "torch._higher_order_ops",
     "torch.library",
-    "torch.testing",
     "torch.storage",
     "torch._logging",
 )
@@ -152,9 +151,11 @@ _BREAK_PYTHON = _words("""
     use_deterministic_algorithms set_deterministic_debug_mode set_warn_always
     set_float32_matmul_precision while_loop lobpcg
 """)
+# call what they are given
+_TAKES_CALLABLES = _words("triplet_margin_with_distance_loss")
 # take callables, or look at data
 _BREAK_FUNCTIONAL = _words("""
-    triplet_margin_with_distance_loss assert_int_or_pair handle_torch_function
+    assert_int_or_pair handle_torch_function
     boolean_dispatch triplet_margin_with_distance
 """)
 # not functions of tensors in ``operator``'s sense: the object protocol decides
@@ -404,6 +405,8 @@ def _classify_python(function: types.FunctionType) -> Rule | None:
     if name in _CONSTANT_FUNCTIONS:
         return Rule(RuleKind.CONSTANT, name)
     if module in _NODE_MODULES:
+        if name in _TAKES_CALLABLES:
+            return Rule(RuleKind.INLINE, name)
         if module == "torch._tensor":
             return classify_method(name)
         return _by_name(name) or Rule(RuleKind.NODE, name)

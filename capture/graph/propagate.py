@@ -248,9 +248,34 @@ class _Call:
             error = caught.with_traceback(None)
         if error is not None and fake.needs_frontend(error):
             return self.run_on_fakes(state)
+        if error is not None and fake.lacks_rule(error):
+            found = self.run_without_rule(state)
+            if found is not None:
+                return found
         if error is not None:
             # behind the handler, so that the user's exception has no context of ours
             raise self.failure(error) from None
+        return self.outcome(result, stand_ins, storages, recording, state)
+
+    def run_without_rule(self, state: TorchState) -> Outcome | None:
+        """Run on ones an operator that fakes know nothing of; None if that shows nothing.
+
+        Data can only make it fail: where data decides the result's shape, operators are tagged.
+        """
+        if not op_rules.runs_on_samples(self.target) or not sample.affordable(
+            self.name, self.metas, self.args, self.kwargs
+        ):
+            return None
+        stand_ins = [sample.make_real(meta, 1) for meta in self.metas]
+        storages = [tensor.untyped_storage()._cdata for tensor in stand_ins]
+        recording = Recording()
+        try:
+            with sample.running(recording):
+                result = self.invoke(stand_ins)
+        except Exception:
+            return None
+        if recording.depends_on_data:
+            return None
         return self.outcome(result, stand_ins, storages, recording, state)
 
     def failure(self, error: Exception) -> CaptureError:

@@ -39,6 +39,7 @@ from capture.sources import (
     MroItemSource,
     PartialSource,
     PropertySource,
+    ReferentSource,
     SlotMemberSource,
     Source,
     TypeAttrSource,
@@ -248,6 +249,7 @@ _ACCESSORS: dict[type, tuple[int, Callable[[Any], object]]] = {
     FunctionCodeSource: (20, _no_key),
     MethodSelfSource: (21, _no_key),
     MethodFuncSource: (22, _no_key),
+    ReferentSource: (24, _no_key),
 }
 
 

@@ -94,6 +94,8 @@ def start_call(
                 args = [fn, *args]
                 fn = tracer.wrap_static(raw, where)
                 continue
+            if builtin_rules.has_rule(raw):
+                return builtin_rules.call_builtin(tracer, BuiltinVariable(raw), [fn, *args], kwargs)
             if raw is MISSING:
                 tracer.raise_error(TypeError, f"{fn.cls.__name__!r} object is not callable")
             unsupported(reasons.UNKNOWN_CALLABLE, fn.describe())

@@ -147,7 +147,9 @@ def class_rule(
     handler = RULES.get(cls)
     if handler is not None:
         arity.check(tracer, cls, args, kwargs)
-        return handler(tracer, [a.realize(tracer) for a in args], kwargs)
+        made = handler(tracer, [a.realize(tracer) for a in args], kwargs)
+        if made is not None:
+            return made
     if cls.__module__ == "torch" or cls.__module__.startswith("torch."):
         found = torch_calls.call_rule(tracer, cls, [a.realize(tracer) for a in args], kwargs)
         if found is not None:

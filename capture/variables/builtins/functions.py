@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 import types
+import weakref
+from dataclasses import dataclass
 
+from capture.guards.kinds import ExprHolds
+from capture.sources import ReferentSource
 from capture.variables.attributes import load_attr
 from capture.variables.base import MISSING, Tracer, Variable, stamp
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
-from capture.variables.constant import ConstantVariable, boolean, is_none
+from capture.variables.constant import NONE, ConstantVariable, boolean, is_none
 from capture.variables.functions import CellVariable, MethodVariable, PartialVariable
 from capture.variables.objects import ObjectVariable, lookup_mro
 
@@ -27,6 +31,28 @@ def _partial(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
             PartialVariable(functools.partial, fn.fn, [*fn.args, *rest], {**fn.keywords, **kwargs}),
         )
     return stamp(tracer, PartialVariable(functools.partial, fn, list(rest), dict(kwargs)))
+
+
+@rule(weakref.ref.__call__)
+def _referent(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    reference = args[0]
+    if not isinstance(reference, ObjectVariable) or reference.source is None:
+        return None
+    found = weakref.ref.__call__(reference.value)
+    if found is not None:
+        return tracer.wrap(found, ReferentSource(reference.source))
+    text = f"{reference.source.name} is dead"
+    tracer.guard(ExprHolds((reference.source,), IsDead(), text))
+    return NONE
+
+
+@dataclass(frozen=True, slots=True)
+class IsDead:
+    """Says if a weak reference has nothing left to refer to."""
+
+    def __call__(self, value: weakref.ref[object]) -> bool:
+        """Look past any subclass."""
+        return weakref.ref.__call__(value) is None
 
 
 @rule(types.MethodType)
