@@ -72,7 +72,7 @@ class World:
         if isinstance(error, capture.CaptureError):
             internal = error
         lines = []
-        if error is not None:
+        if error is not None and not isinstance(error, RecursionError):
             lines = [(f.name, f.lineno) for f in traceback.extract_tb(error.__traceback__) if f.filename == self.file]
         return {
             "internal": internal, "error": _plain(error), "printed": out.getvalue(), "lines": lines,
