@@ -83,6 +83,7 @@ class Codegen:
         self._consts: dict[int, str] = {}
         self._keep: list[Any] = []
         self._temps = 0
+        self.changed: set[int] = set()  # ``id`` of the variables that the journal writes to
         self.late: list[str] = []  # lines that may run code of the program's keys: the very last
 
     # --- pieces of expressions --------------------------------------------------------------------
@@ -452,13 +453,10 @@ def _iterator(cg: Codegen, v: IteratorVariable) -> str:
     if kind in ("sequence", "range", "indexed"):
         target = v.target[0] if isinstance(v.target, tuple) else v.target
         name = cg.temp(f"{it}({cg.ref(target)})")
-        if v.position:
-            cg.lines.append(f"{name}.__setstate__({v.position})")
-        return name
+        return _at_position(cg, name, target, v.position) if v.position else name
     if kind == "reversed":
         name = cg.temp(f"{cg.const(reversed, 'reversed')}({cg.ref(v.target)})")
-        cg.lines.append(f"{name}.__setstate__({v.position})")
-        return name
+        return _at_position(cg, name, v.target, v.position)
     if kind == "enumerate":
         return cg.temp(
             f"{cg.const(enumerate, 'enumerate')}({cg.ref(v.parts[0])}, {v.target + v.position})"
@@ -469,7 +467,10 @@ def _iterator(cg: Codegen, v: IteratorVariable) -> str:
     if kind == "map":
         return cg.temp(f"{cg.const(map, 'map')}({cg.refs(v.parts)})")
     if kind.startswith("dict_") or kind == "set":
-        target = v.target[0]
+        target, snapshot = v.target
+        owner = target.owner if isinstance(target, InstanceDictVariable) else target
+        if id(owner) in cg.changed or (kind != "set" and list(target.entries) != snapshot):
+            raise CannotRebuild(v)  # such an iterator knows the size that it began with
         keys = target._entries or () if kind == "set" else target.entries
         entries = [keys[k] for k in keys]
         if any(
@@ -484,6 +485,15 @@ def _iterator(cg: Codegen, v: IteratorVariable) -> str:
             cg.lines.append(f"{cg.const(next, 'next')}({name})")
         return name
     raise CannotRebuild(v)
+
+
+def _at_position(cg: Codegen, name: str, target: Any, position: int) -> str:
+    """Move an iterator on; at the very end if the journal changes the sequence's length."""
+    if isinstance(target, Variable) and id(target) in cg.changed:
+        cg.late.append(f"{name}.__setstate__({position})")
+    else:
+        cg.lines.append(f"{name}.__setstate__({position})")
+    return name
 
 
 # What makes an iterator of a type that is at its end.

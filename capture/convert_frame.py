@@ -382,6 +382,7 @@ class _Piece:
     def finish(self, cg: Codegen) -> str:
         """Emit the effects and the result; the expression that the epilogue returns."""
         tracer = self.tracer
+        cg.changed = {id(effect.target) for effect in tracer.effects.journal}
         if tracer.result is not None:
             result = cg.ref(tracer.result)
             for effect in tracer.effects.journal:

@@ -11,7 +11,7 @@ from typing import Any
 from capture import break_reasons as reasons
 from capture.guards.kinds import ExprHolds
 from capture.variables.attributes import InstanceDictVariable, load_attr, type_source_of
-from capture.variables.base import MISSING, ObservedException, Tracer, Variable, unsupported
+from capture.variables.base import MISSING, ObservedException, Tracer, Variable, stamp, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import (
     DictVariable,
@@ -72,8 +72,9 @@ def get_iter(tracer: Tracer, obj: Variable) -> Variable:
     if isinstance(obj, DictViewVariable):
         return _dict_iterator(tracer, obj.target, obj.kind)
     if isinstance(obj, SetVariable):
-        return IteratorVariable(
-            type(iter(set())), "set", _next_of_set, (obj, set_order(tracer, obj))
+        order = set_order(tracer, obj)
+        return stamp(
+            tracer, IteratorVariable(type(iter(set())), "set", _next_of_set, (obj, order))
         )
     if isinstance(obj, TensorVariable):
         if not obj.meta.shape:
@@ -189,6 +190,7 @@ def _dict_iterator(tracer: Tracer, target: DictVariable, kind: str) -> IteratorV
     entries = target.load(tracer)
     cls = _DICT_ITERATORS[kind]
     made = IteratorVariable(cls, f"dict_{kind}", _next_of_dict, (target, list(entries)))
+    stamp(tracer, made)
     target.iterators = [r for r in target.iterators if r() is not None]
     target.iterators.append(weakref.ref(made))
     return made

@@ -199,10 +199,15 @@ def _sort(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     target = _list_of(args)
     known = [tracer.as_python(i) for i in target.items(tracer)]
     reverse = tracer.as_python(kwargs.get("reverse", FALSE))
+    if type(reverse) not in (bool, int) or len(args) != 1 or kwargs.keys() - {"key", "reverse"}:
+        return None
+    mutations = tracer.mutations
     if "key" in kwargs and not is_none(kwargs["key"].realize(tracer)):
         keys = [tracer.call(kwargs["key"], [i], {}).realize(tracer) for i in target.items(tracer)]
         known = [tracer.as_python(k) for k in keys]
-    if reverse is MISSING or any(k is MISSING for k in known):
+    if any(k is MISSING for k in known):
+        if tracer.mutations != mutations:
+            unsupported(reasons.UNKNOWN_OPERATION, "sorting by keys whose function does more")
         return None
     try:
         order = sorted(range(len(known)), key=lambda i: known[i], reverse=bool(reverse))

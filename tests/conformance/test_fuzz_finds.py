@@ -1,0 +1,134 @@
+"""What the fuzzer found, each made small."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import os
+
+import pytest
+import torch
+
+T = torch.tensor([1.0, 2.0])
+
+
+@contextlib.contextmanager
+def managed(log):
+    log.append(1)
+    try:
+        yield 5
+    finally:
+        log.append(2)
+
+
+def test_number_of_operator_function_is_not_baked_in(check):
+    def f(n, t):
+        return divmod(operator.sub(1, n), 3)[0], t + 1
+
+    check(f, (4, T), (1, T), (7, T))
+
+
+def test_with_block_left_by_an_exception_behind_a_break(check):
+    def f(log, o):
+        with managed(log):
+            os.getpid()
+            o.m(3)
+
+    check(f, ([], 3))
+
+
+def test_exception_leaving_a_with_block_leaves_no_context_behind(check):
+    def f(s):
+        with torch.no_grad():
+            return s[4]
+
+    def g(t):
+        t[...] = sum
+
+    check(f, ("abc",))
+    check(g, (1,))
+
+
+def test_dict_filled_before_it_is_iterated_over_with_breaks(check):
+    def f(d):
+        d["b"] = abs
+        seen = []
+        for k, _ in d.items():
+            os.getpid()
+            seen.append(k)
+        return seen
+
+    check(f, ({},), ({"a": 1},))
+
+
+def test_dict_grown_behind_its_iterator(check):
+    def f(d):
+        it = iter(d)
+        first = next(it)
+        d["q"] = 1
+        os.getpid()
+        return first, next(it)
+
+    check(f, ({"a": 1, "b": 2},))
+
+
+def test_list_grown_in_front_of_its_iterator(check):
+    def f(items):
+        items.append(3)
+        items.append(4)
+        it = iter(items)
+        next(it)
+        os.getpid()
+        return list(it)
+
+    check(f, ([],), ([1, 2],))
+
+
+def test_list_grown_behind_its_reversed_iterator(check):
+    def f(items):
+        it = reversed(items)
+        next(it)
+        items.append(3)
+        items.append(4)
+        os.getpid()
+        return list(it)
+
+    check(f, ([1, 2],), ([1],))
+
+
+def test_set_changed_before_it_is_iterated_over_with_breaks(check):
+    def f(s):
+        s.add(4)
+        seen = []
+        for i in s:
+            os.getpid()
+            seen.append(i)
+        return seen
+
+    check(f, ({1, 2},))
+
+
+@pytest.mark.parametrize(
+    "sort",
+    [
+        lambda x: sorted(x, reverse=1.5),
+        lambda x: sorted(x, foo=1),
+        lambda x: x.sort(abs),
+        lambda x: sorted(x, reverse=2),
+    ],
+)
+def test_arguments_of_sorting(check, sort):
+    check(sort, ([2, 1],), ([],))
+
+
+def test_key_function_with_effects_is_called_once_an_item(check):
+    def f(items, log):
+        def key(t):
+            log.append(1)
+            return t.sum()
+
+        return sorted(items, key=key)
+
+    check(f, ([T, T * 2], []))
