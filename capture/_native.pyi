@@ -78,9 +78,12 @@ class Entry:
         boxed: bool,
         epilogue: int | Callable[..., Any],
         epilogue_args: tuple[int, ...],
-        restartable: bool,
+        restartable: bool | Callable[[BaseException], bool],
         n_outputs: int,
         data: object = None,
+        failure: Callable[..., object] | None = None,
+        failure_args: tuple[int, ...] = (),
+        drops: tuple[int, ...] = ...,
     ) -> Entry: ...
     data: Any
     @property

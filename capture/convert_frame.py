@@ -44,6 +44,7 @@ from capture.sources import (
     LocalSource,
     Source,
 )
+from capture.symbolic_convert.failure import rewinding, state_restoring
 from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.handlers.exceptions import HandlerMarker
 from capture.symbolic_convert.resume import (
@@ -63,6 +64,7 @@ from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVaria
 
 __all__ = ["Converter", "Options"]
 
+_DROPPED_EARLY = frozenset({torch.Tensor, torch.nn.Parameter, list, tuple, dict})
 _MAX_RESTARTS = 200
 _EMPTY_LIMIT = 3
 _breaks = logs.artifact("breaks")
@@ -204,6 +206,7 @@ class _Piece:
         self.break_at = break_at
         self.name = f"{self.code.co_name}_{converter.pieces}"
         self.tracer = Translator(self.name, func, history.dynamic, break_at, self.family.run_loops)
+        self.given: dict[int, LazyVariable] = {}  # by their place among the values
 
     # --- the start --------------------------------------------------------------------------------
 
@@ -220,7 +223,7 @@ class _Piece:
                 + bool(code.co_flags & 0x08)
             )
             for i, name in enumerate(code.co_varnames[:count]):
-                frame.locals[name] = LazyVariable(self.values[i], LocalSource(i, name))
+                frame.locals[name] = self.give(i, LocalSource(i, name))
             for i, name in enumerate(code.co_freevars):
                 assert self.func.__closure__ is not None
                 frame.cells[name] = tracer.cell_variable(
@@ -240,7 +243,7 @@ class _Piece:
             if isinstance(value, types.CellType) and name in frame.decoded.remade_cells:
                 frame.cells[name] = tracer.cell_variable(value, LocalSource(place, name))
             else:
-                frame.locals[name] = LazyVariable(value, LocalSource(place, name))
+                frame.locals[name] = self.give(place, LocalSource(place, name))
             place += 1
         depth = 0
         for slot in layout.stack:
@@ -248,7 +251,7 @@ class _Piece:
                 frame.stack.append(NULL)
                 continue
             source = _stack_source(place, depth)
-            v: Variable = LazyVariable(self.values[place], source)
+            v: Variable = self.give(place, source)
             if isinstance(self.values[place], types.CellType):
                 v = tracer.cell_variable(self.values[place], source)
             if slot is Slot.PREV_EXC:
@@ -259,12 +262,35 @@ class _Piece:
             depth += 1
         return frame
 
+    def give(self, place: int, source: LocalSource) -> LazyVariable:
+        """The variable of one of the values that the piece begins with."""
+        v = self.given[place] = LazyVariable(self.values[place], source)
+        return v
+
+    def dropped(self, root: Frame) -> tuple[int, ...]:
+        """Places of the values that the program lets go of while the piece runs.
+
+        Their memory must go before the graph is through. Objects other than tensors and plain
+        containers of them stay to the end: letting go of one may run the program's code.
+        """
+        first = 0
+        if self.site.layout is not None:
+            first = len(self.code.co_cellvars) + len(self.code.co_freevars)
+        alive = {id(v) for v in (*root.locals.values(), *root.stack)}
+        alive.update(id(cell.contents) for cell in root.cells.values())
+        return tuple(
+            place - first
+            for place, v in self.given.items()
+            if type(v.value) in _DROPPED_EARLY and id(v) not in alive and id(v.real) not in alive
+        )
+
     # --- the whole --------------------------------------------------------------------------------
 
     def make(self) -> Entry | None:
         """Translate, rebuild, compile; the entry is added to the site."""
         tracer = self.tracer
-        tracer.frames.append(self.root_frame())
+        root = self.root_frame()
+        tracer.frames.append(root)
         tracer.run()
         cg = Codegen()
         try:
@@ -279,7 +305,7 @@ class _Piece:
         if self.nothing_captured():
             return None
         self.converter.pieces += 1
-        return self.make_entry(cg, result)
+        return self.make_entry(cg, result, self.dropped(root))
 
     def release(self) -> None:
         """Let go of the program's values now: what refers to them here refers to each other."""
@@ -295,6 +321,7 @@ class _Piece:
         vars(self.tracer).clear()
         self.tracer.ordinal = done
         self.values = []
+        self.given = {}
 
     def check_generators(self) -> None:
         """A suspended generator that must clean up when it is dropped is left to Python."""
@@ -512,14 +539,26 @@ class _Piece:
 
     # --- the entry --------------------------------------------------------------------------------
 
-    def make_entry(self, cg: Codegen, result: str) -> Entry:
+    def failure_code(
+        self, captures: list[Source]
+    ) -> tuple[Callable[..., Any] | None, tuple[int, ...]]:
+        """What leaves torch's context managers when the graph's exception leaves the frame."""
+        exits = list(self.tracer.failure.exits.values())
+        if not exits:
+            return None, ()
+        cg = Codegen()
+        for leave in reversed(exits):
+            cg.lines.append(f"{cg.ref(leave)}(None, None, None)")
+        fn, _ = cg.finish("None", self.code.co_qualname)
+        for source in cg.captures:
+            if source not in captures:
+                captures.append(source)
+        return fn, tuple(captures.index(source) for source in cg.captures)
+
+    def make_entry(self, cg: Codegen, result: str, dropped: tuple[int, ...]) -> Entry:
         """Compile the graph and put everything together."""
         tracer = self.tracer
         graph = tracer.graph
-        # What may raise on data starts again in Python, if nothing was changed before it.
-        restartable = graph.may_raise and not tracer.late_raise
-        if not (graph.mutates_inputs or graph.uses_rng):
-            restartable = True
         fn: Callable[..., Any] | None = None
         boxed = False
         keys: list[Any] = []
@@ -528,14 +567,17 @@ class _Piece:
             compiled = graph.compile(cg.outputs, self.options.backend)
             fn, boxed, keys = compiled.fn, compiled.boxed, list(compiled.input_keys)
             counters.record_graph(self.name, graph.num_ops)
-            if graph.state != tracer.initial_state:
-                fn = _restoring_grad_mode(fn)
+            if graph.switches:
+                fn = state_restoring(fn, graph.switches == {"grad_enabled"})
+            if tracer.failure.rewinds(graph):
+                fn = rewinding(fn)
         captures: list[Source] = list(keys)
         places: dict[str, int] = {}
         for source, name in cg.captures.items():
             places[name] = len(captures)
             captures.append(source)
         arguments = [*places.values(), *(~i for i in range(n_outputs))]
+        failure, failure_arguments = self.failure_code(captures) if fn is not None else (None, ())
         epilogue: int | Callable[..., Any]
         if not cg.lines and (result in places or (result.startswith("o") and result[1:].isdigit())):
             epilogue = places[result] if result in places else ~int(result[1:])
@@ -552,7 +594,18 @@ class _Piece:
             journal = "\n".join(f"  {effect}" for effect in tracer.effects.journal)
             _effects.info("%s\n%s", self.name, journal)
         entry = Entry(
-            tree, fn, len(keys), boxed, epilogue, tuple(arguments), restartable, n_outputs, None
+            tree,
+            fn,
+            len(keys),
+            boxed,
+            epilogue,
+            tuple(arguments),
+            tracer.failure.restart(graph),
+            n_outputs,
+            None,
+            failure,
+            failure_arguments,
+            dropped,
         )
         self.history.add(entry, tracer.guards)
         self.site.add_entry(entry)
@@ -609,17 +662,3 @@ def _may_alias(first: Source, second: Source) -> bool:
                 return False
             step = step.parent
     return True
-
-
-def _restoring_grad_mode(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A graph that switches grad mode leaves it as it was if it raises half way."""
-
-    def run(*args: Any) -> Any:
-        before = torch.is_grad_enabled()
-        try:
-            return fn(*args)
-        except BaseException:
-            torch._C._set_grad_enabled(before)
-            raise
-
-    return run

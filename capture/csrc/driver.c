@@ -106,6 +106,61 @@ call_epilogue(const Entry *entry, PyObject *epilogue, PyObject **captures, PyObj
     return result;
 }
 
+/* Let go of the values that the program lets go of while the graph runs. */
+static void
+entry_drop_values(const Entry *entry, PyObject **owned, Py_ssize_t n_owned)
+{
+    if (entry->drops == NULL) {
+        references_drop(owned, n_owned);
+        return;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(entry->drops); i++) {
+        Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(entry->drops, i));
+        if (LIKELY(place >= 0 && place < n_owned)) {
+            Py_CLEAR(owned[place]);
+        }
+    }
+}
+
+/* The graph has raised. True if the piece is to start again in Python; the exception is gone then.
+ * Otherwise it stays set, and what has to be left before it leaves the frame has been left. */
+static __attribute__((noinline)) bool
+entry_restarts(const Entry *entry, PyObject *restart, PyObject *failure, PyObject **captures)
+{
+    PyObject *type, *value, *traceback;
+    bool answer = entry->restartable && PyErr_ExceptionMatches(PyExc_Exception);
+    PyErr_Fetch(&type, &value, &traceback);
+    if (answer && restart != NULL) {
+        PyErr_NormalizeException(&type, &value, &traceback);
+        PyObject *decision = PyObject_CallOneArg(restart, value);
+        answer = decision == Py_True;
+        Py_XDECREF(decision);
+        PyErr_Clear();
+    }
+    if (answer) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+        return true;
+    }
+    if (failure != NULL) {
+        Py_ssize_t n = PyTuple_GET_SIZE(entry->failure_args_object);
+        PyObject *arguments = PyTuple_New(n);
+        for (Py_ssize_t i = 0; arguments != NULL && i < n; i++) {
+            Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(entry->failure_args_object, i));
+            PyTuple_SET_ITEM(arguments, i, Py_NewRef(captures[place]));
+        }
+        PyObject *ignored = arguments != NULL ? PyObject_CallObject(failure, arguments) : NULL;
+        if (ignored == NULL) {
+            PyErr_WriteUnraisable(failure);
+        }
+        Py_XDECREF(ignored);
+        Py_XDECREF(arguments);
+    }
+    PyErr_Restore(type, value, traceback);
+    return false;
+}
+
 /* Run an entry whose guards hold. Uses the captures up. Called with capture suspended (`region` is
  * the suspended one); returns with it restored. */
 static PieceStatus
@@ -116,10 +171,11 @@ entry_run(CaptureThread *thread, Region *region, Entry *entry, PyObject **captur
     counters.hits++;
     /* The entry may be killed while it runs. */
     PyObject *epilogue = Py_XNewRef(entry->epilogue);
+    PyObject *restart = Py_XNewRef(entry->restart), *failure = Py_XNewRef(entry->failure);
     PyObject *graph = entry->graph;
     PyObject *outputs = NULL;
     if (!entry->restartable) {
-        references_drop(owned, n_owned);
+        entry_drop_values(entry, owned, n_owned);
     }
     PyThreadState *tstate = PyThreadState_Get();
     recursion_lend(tstate, FRAMES_TO_RUN);
@@ -130,19 +186,18 @@ entry_run(CaptureThread *thread, Region *region, Entry *entry, PyObject **captur
     }
     thread_unsuspend(thread, region);
     if (graph != NULL && UNLIKELY(outputs == NULL || check_outputs(entry, outputs) < 0)) {
+        bool again = outputs == NULL && entry_restarts(entry, restart, failure, captures);
         references_drop(captures, entry->n_captures);
         Py_XDECREF(epilogue);
-        if (outputs == NULL && entry->restartable && PyErr_ExceptionMatches(PyExc_Exception)) {
-            /* Nothing has happened yet that the program could see: eager says what is wrong. */
-            PyErr_Clear();
-            counters.restarts++;
-            recursion_lend(tstate, -FRAMES_TO_RUN);
-            return PIECE_RESTART;
-        }
+        Py_XDECREF(restart);
+        Py_XDECREF(failure);
         Py_XDECREF(outputs);
         recursion_lend(tstate, -FRAMES_TO_RUN);
-        return PIECE_RAISED;
+        counters.restarts += again;
+        return again ? PIECE_RESTART : PIECE_RAISED;
     }
+    Py_XDECREF(restart);
+    Py_XDECREF(failure);
     if (epilogue == NULL) {
         Py_ssize_t reference = entry->epilogue_ref;
         *result = Py_NewRef(reference >= 0 ? captures[reference]

@@ -18,6 +18,28 @@ entry_keep(Entry *self, Py_ssize_t reference)
     }
 }
 
+/* Keep the captures that `failure` takes. -1 with an exception. */
+static int
+entry_prepare_failure(Entry *self)
+{
+    if (self->failure != NULL && PyFunction_Check(self->failure) &&
+        code_skip(PyFunction_GET_CODE(self->failure)) < 0) {
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->failure_args_object); i++) {
+        Py_ssize_t reference = PyLong_AsSsize_t(PyTuple_GET_ITEM(self->failure_args_object, i));
+        if (reference == -1 && PyErr_Occurred()) {
+            return -1;
+        }
+        if (reference < 0 || reference >= self->n_captures) {
+            PyErr_SetString(PyExc_ValueError, "a failure argument names no capture");
+            return -1;
+        }
+        entry_keep(self, reference);
+    }
+    return 0;
+}
+
 /* Fill what is computed from the arguments. -1 with an exception. */
 static int
 entry_prepare(Entry *self, PyObject *epilogue)
@@ -27,6 +49,9 @@ entry_prepare(Entry *self, PyObject *epilogue)
     self->epilogue_args = PyMem_New(Py_ssize_t, self->n_epilogue_args + 1);
     if (self->kept == NULL || self->epilogue_args == NULL) {
         PyErr_NoMemory();
+        return -1;
+    }
+    if (entry_prepare_failure(self) < 0) {
         return -1;
     }
     if (PyLong_Check(epilogue)) {
@@ -69,13 +94,22 @@ static PyObject *
 entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"guards",        "graph",       "n_inputs",  "boxed", "epilogue",
-                            "epilogue_args", "restartable", "n_outputs", "data",  NULL};
-    PyObject *guards, *graph, *epilogue, *epilogue_args, *data = Py_None;
+                            "epilogue_args", "restartable", "n_outputs", "data",  "failure",
+                            "failure_args",  "drops",       NULL};
+    PyObject *guards, *graph, *epilogue, *epilogue_args, *restartable, *data = Py_None;
+    PyObject *failure = Py_None, *failure_args = NULL, *drops = NULL;
     Py_ssize_t n_inputs, n_outputs;
-    int boxed, restartable;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOnpOO!pn|O:Entry", names, &guards, &graph,
+    int boxed;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOnpOO!On|OOO!O!:Entry", names, &guards, &graph,
                                      &n_inputs, &boxed, &epilogue, &PyTuple_Type, &epilogue_args,
-                                     &restartable, &n_outputs, &data)) {
+                                     &restartable, &n_outputs, &data, &failure, &PyTuple_Type,
+                                     &failure_args, &PyTuple_Type, &drops)) {
+        return NULL;
+    }
+    if ((!PyBool_Check(restartable) && !PyCallable_Check(restartable)) ||
+        (failure != Py_None && !PyCallable_Check(failure))) {
+        PyErr_SetString(PyExc_TypeError, "restartable is a bool or a callable; failure a callable "
+                                         "or None");
         return NULL;
     }
     Py_ssize_t n_captures = GuardTree_NumCaptures(guards);
@@ -105,9 +139,13 @@ entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->n_outputs = n_outputs;
     self->n_captures = n_captures;
     self->boxed = (char)boxed;
-    self->restartable = (char)restartable;
+    self->restartable = restartable != Py_False;
+    self->restart = PyBool_Check(restartable) ? NULL : Py_NewRef(restartable);
+    self->drops = Py_XNewRef(drops);
+    self->failure = failure == Py_None ? NULL : Py_NewRef(failure);
+    self->failure_args_object = failure_args == NULL ? PyTuple_New(0) : Py_NewRef(failure_args);
     self->alive = 1;
-    if (entry_prepare(self, epilogue) < 0) {
+    if (self->failure_args_object == NULL || entry_prepare(self, epilogue) < 0) {
         Py_DECREF(self);
         return NULL;
     }
@@ -121,6 +159,8 @@ entry_traverse(Entry *self, visitproc visit, void *arg)
     Py_VISIT(self->guards);
     Py_VISIT(self->graph);
     Py_VISIT(self->epilogue);
+    Py_VISIT(self->restart);
+    Py_VISIT(self->failure);
     Py_VISIT(self->data);
     return 0;
 }
@@ -132,6 +172,8 @@ entry_clear(Entry *self)
     Py_CLEAR(self->guards);
     Py_CLEAR(self->graph);
     Py_CLEAR(self->epilogue);
+    Py_CLEAR(self->restart);
+    Py_CLEAR(self->failure);
     Py_CLEAR(self->data);
     return 0;
 }
@@ -146,6 +188,8 @@ entry_dealloc(Entry *self)
     }
     entry_clear(self);
     Py_CLEAR(self->epilogue_args_object);
+    Py_CLEAR(self->failure_args_object);
+    Py_CLEAR(self->drops);
     PyMem_Free(self->epilogue_args);
     PyMem_Free(self->kept);
     type->tp_free(self);
@@ -220,7 +264,8 @@ static PyGetSetDef entry_getset[] = {
 
 static PyType_Slot entry_slots[] = {
     {Py_tp_doc, "Entry(guards, graph, n_inputs, boxed, epilogue, epilogue_args, restartable, "
-                "n_outputs, data=None)\n\nOne compiled piece."},
+                "n_outputs, data=None, failure=None, failure_args=(), drops=...)\n\nOne compiled "
+                "piece."},
     {Py_tp_new, entry_new},
     {Py_tp_dealloc, entry_dealloc},
     {Py_tp_traverse, entry_traverse},

@@ -70,6 +70,10 @@ struct Entry {
     PyObject *graph;    /* NULL: nothing to call */
     PyObject *epilogue; /* NULL: `epilogue_ref` names the result */
     PyObject *epilogue_args_object;
+    PyObject *restart;  /* asked whether a graph's exception is one to restart for; or NULL */
+    PyObject *failure;  /* called before an exception leaves the frame; or NULL */
+    PyObject *failure_args_object; /* tuple of captures */
+    PyObject *drops; /* tuple of places: values let go before the graph; NULL: all */
     PyObject *data;
     PyObject *weakrefs;
     Py_ssize_t *epilogue_args; /* >= 0 a capture, < 0 the graph output ~i */

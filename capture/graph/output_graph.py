@@ -69,6 +69,7 @@ class OutputGraph:
         mutates_inputs: whether some input's data or metadata is changed.
         uses_rng: whether some call draws random numbers.
         may_raise: whether some call can fail because of data.
+        switches: the fields of torch's state that some call changes.
     """
 
     def __init__(self, name: str, state: TorchState | None = None) -> None:
@@ -82,6 +83,7 @@ class OutputGraph:
         self.mutates_inputs = False
         self.uses_rng = False
         self.may_raise = False
+        self.switches: set[str] = set()
         self._placeholders: list[fx.Node] = []
         self._groups = 0
         self._by_view_group: dict[int, list[TensorValue]] = {}
@@ -196,6 +198,8 @@ class OutputGraph:
                 remember(key, outcome)
         if outcome.written:
             self._check_write(outcome, tensors)
+        self.uses_rng = self.uses_rng or outcome.uses_rng
+        self.may_raise = self.may_raise or outcome.may_raise
         if type(outcome.result) is InputResult:
             # It gives back its argument (dropout in eval mode, ...): the program's step all the
             # same, and what a backend may look for. The tensor goes on under the new node.
@@ -209,10 +213,6 @@ class OutputGraph:
         node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
         if outcome.written or outcome.changed:
             self._write(outcome, tensors)
-        if outcome.uses_rng:
-            self.uses_rng = True
-        if outcome.may_raise:
-            self.may_raise = True
         result = outcome.result
         if type(result) is FreshResult:  # the common case
             group = self._new_group()
@@ -383,10 +383,10 @@ class OutputGraph:
         """Add a call that changes torch's state, and follow it."""
         name = op_rules.name_of(target)
         result: Any = None
+        before = self.state
         if found.tokens:
             self.state = found.tokens[0].before  # type: ignore[assignment]
         else:
-            before = self.state
             try:
                 with restored(), applied(before):
                     returned = target(*args, **kwargs)
@@ -399,6 +399,9 @@ class OutputGraph:
                 self.state = before
                 raise OperatorError(error.with_traceback(None)) from None
             result = returned
+        self.switches.update(
+            field for field in before._fields if getattr(before, field) != getattr(self.state, field)
+        )
         node = self._node("call_function", target, fx_args, dict(kwargs), frame_summary)
         if name.startswith("_enter_"):
             return StateToken(node, before)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-__all__ = ["TorchState", "applied", "restored", "snapshot"]
+__all__ = ["TorchState", "applied", "put_back", "restored", "snapshot"]
 
 
 class TorchState(NamedTuple):
@@ -102,6 +102,11 @@ def restored() -> Iterator[None]:
         yield
     finally:
         _set(before)
+
+
+def put_back(state: TorchState) -> None:
+    """Put the process into a state it was in before; inference mode is not followed."""
+    _set(state)
 
 
 def _set(state: TorchState) -> None:

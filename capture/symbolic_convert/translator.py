@@ -36,6 +36,7 @@ from capture.sources import (
     TypeSource,
 )
 from capture.symbolic_convert import generators
+from capture.symbolic_convert.failure import Failure
 from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.registry import HANDLERS
 from capture.variables import attributes, calls, conversion, iteration, operators
@@ -54,7 +55,6 @@ from capture.variables.functions import (
     CellVariable,
     FunctionVariable,
     GeneratorVariable,
-    MethodVariable,
 )
 from capture.variables.marks import marker_of
 from capture.variables.objects import ClassVariable, ExceptionVariable, SuperVariable, lookup_mro
@@ -111,7 +111,7 @@ class Translator:
         self.ordinal = 0
         self.generators: list[GeneratorVariable] = []
         self.made_cells: list[CellVariable] = []
-        self.late_raise = False  # a node behind a change may raise: no second start
+        self.failure = Failure()
         self.frames: list[Frame] = []
         self.break_at = break_at
         self.dynamic_sources = dynamic_sources
@@ -305,23 +305,17 @@ class Translator:
     def add_to_graph(
         self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Add a node. If it raises on data, the piece must be able to start again in Python.
-
-        It cannot once the graph has changed something; then the node starts a piece of its own
-        where somebody would notice: behind a side effect, or under a handler.
-        """
+        """Add a node, and see what becomes of the piece if it raises on data."""
         graph = self.graph
         changed = graph.mutates_inputs or graph.uses_rng
+        nodes_before = graph.num_ops
         raised_before, graph.may_raise = graph.may_raise, False
         try:
             result = graph.call(kind, target, args, kwargs, self.stack_summary())
         finally:
             may_raise, graph.may_raise = graph.may_raise, graph.may_raise or raised_before
-        if may_raise and changed:
-            if self.effects.journal or self.in_try():
-                self.mutations += 1
-                unsupported(reasons.WITHIN_GRAPH_ERROR, getattr(target, "__name__", target))
-            self.late_raise = True
+        if graph.num_ops != nodes_before:
+            self.failure.note(self, target, changed, may_raise)
         return result
 
     def cleans_up(self, frame: Frame) -> bool:
@@ -331,14 +325,6 @@ class Translator:
             return True
         for v in (*frame.stack, *frame.locals.values()):
             if isinstance(v, LazyVariable) and type(v.value) is types.GeneratorType:
-                return True
-        return False
-
-    def in_try(self) -> bool:
-        """True if some frame has a handler here; torch's own context managers do not count."""
-        for frame in self.frames:
-            entry = frame.decoded.handler_at(max(frame.index - 1, 0))
-            if entry is not None and not _is_cleanup(frame, entry.target, entry.depth):
                 return True
         return False
 
@@ -611,18 +597,6 @@ def _is_own_handler(frame: Frame, target: int) -> bool:
     """True for the handlers that the compiler puts around generators."""
     inst = frame.instructions[target]
     return inst.op in (Op.CLEANUP_THROW, Op.STOPITERATION_ERROR) or "STOPITERATION" in str(inst.arg)
-
-
-def _is_cleanup(frame: Frame, target: int, depth: int) -> bool:
-    """True for handlers that only clean up: generators' own, and ``with`` on torch's state."""
-    if _is_own_handler(frame, target):
-        return True
-    instructions = frame.instructions
-    if target + 1 < len(instructions) and instructions[target + 1].op is Op.WITH_EXCEPT_START:
-        leave = frame.stack[depth - 1] if 0 < depth <= len(frame.stack) else None
-        if isinstance(leave, MethodVariable):
-            return leave.instance.python_type().__module__.startswith("torch.")
-    return False
 
 
 def _frames_left() -> int:

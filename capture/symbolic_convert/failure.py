@@ -1,0 +1,198 @@
+"""Holds what becomes of a piece whose graph raises when it runs; must not know code generation.
+
+The program's handlers and state must see what eager would have left. Where nothing has changed yet
+the piece starts again in Python, from the values it began with, and Python raises. So:
+
+- random numbers that the graph drew are given back first;
+- a node that may raise on data, behind one that wrote to an input, ends the piece in front of it
+  if somebody would notice: under a handler of the program, or behind a side effect;
+- otherwise the exception simply leaves the frame: what the graph has done stays done, as in eager.
+
+Keeping the values of a resumed frame for that second start keeps their memory as well, so it is
+done only for pieces that have a reason to start again.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from capture import break_reasons as reasons
+from capture.graph.state import put_back, snapshot
+from capture.instructions.ops import Op
+from capture.variables.base import LazyVariable, Variable, unsupported
+from capture.variables.functions import MethodVariable
+
+if TYPE_CHECKING:
+    from capture.graph.output_graph import OutputGraph
+    from capture.instructions.instruction import ExceptionEntry
+    from capture.sources import Source
+    from capture.symbolic_convert.frame import Frame
+    from capture.symbolic_convert.translator import Translator
+
+__all__ = ["Failure", "in_try", "rewinding", "state_restoring"]
+
+# Context managers that only set torch's state: the piece itself puts that back.
+_STATE_MANAGERS = (
+    torch.no_grad,
+    torch.enable_grad,
+    torch.set_grad_enabled,
+    torch.inference_mode,
+    torch.autocast,
+)
+
+
+class Failure:
+    """What is known of one piece's nodes, in order.
+
+    Attributes:
+        guarded: some node runs under a handler of the program.
+        matters: some node that may raise on data runs under a handler or behind a side effect.
+        late: some node that may raise on data comes behind one that changed something.
+        exits: the ``__exit__`` of torch's context managers that were entered before the piece.
+    """
+
+    def __init__(self) -> None:
+        self.guarded = False
+        self.matters = False
+        self.late = False
+        self.exits: dict[Source, Variable] = {}
+
+    def note(self, tracer: Translator, target: Any, changed: bool, may_raise: bool) -> None:
+        """Note a node just added; ``changed``: the graph has written or drawn before it.
+
+        Raises:
+            GraphBreak: the node must not be in this piece.
+        """
+        handled = in_try(tracer, self.exits)
+        self.guarded = self.guarded or handled
+        if may_raise:
+            cares = handled or bool(tracer.effects.journal)
+            if tracer.graph.mutates_inputs and (cares or self.matters):
+                tracer.mutations += 1
+                unsupported(reasons.WITHIN_GRAPH_ERROR, getattr(target, "__name__", target))
+            self.matters = self.matters or cares
+            self.late = self.late or changed
+
+    def restart(self, graph: OutputGraph) -> bool | Callable[[BaseException], bool]:
+        """Whether the piece starts again when its graph raises; a callable decides by what."""
+        if not (self.guarded or graph.may_raise):
+            return False
+        if not graph.mutates_inputs:
+            if not graph.uses_rng or self.rewinds(graph):
+                return True
+            return False if self.late else _raised_on_data
+        return _raised_on_data if graph.may_raise and not self.late else False
+
+    def rewinds(self, graph: OutputGraph) -> bool:
+        """Whether the graph gives random numbers back when it raises."""
+        return graph.uses_rng and (self.guarded or self.matters)
+
+
+def _raised_on_data(error: BaseException) -> bool:
+    """False where memory ran out: that can happen at any node, behind changes too."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return False
+    return "allocate memory" not in str(error)
+
+
+# --- handlers -------------------------------------------------------------------------------------
+
+
+def in_try(tracer: Translator, exits: dict[Source, Variable] | None = None) -> bool:
+    """True if some frame has a handler here. ``exits`` takes torch's own context managers."""
+    found = False
+    for frame in tracer.frames:
+        for entry in _handlers(frame):
+            if not _reacts(frame, entry):
+                continue
+            leave = _state_exit(frame, entry)
+            if leave is None:
+                found = True
+            elif exits is not None and leave.source is not None:
+                exits[leave.source] = leave
+    return found
+
+
+def _handlers(frame: Frame) -> Iterator[ExceptionEntry]:
+    """The exception entries around the current instruction, innermost first."""
+    handler_at = frame.decoded.handler_at
+    entry = handler_at(max(frame.index - 1, 0))
+    seen = set()
+    while entry is not None and entry.target not in seen:
+        seen.add(entry.target)
+        yield entry
+        entry = handler_at(entry.target)
+
+
+def _reacts(frame: Frame, entry: ExceptionEntry) -> bool:
+    """False for handlers made by the compiler, which only leave another handler or a generator."""
+    return frame.instructions[entry.target].op is Op.PUSH_EXC_INFO
+
+
+def _state_exit(frame: Frame, entry: ExceptionEntry) -> Variable | None:
+    """The ``__exit__`` that a handler calls, if it is one of torch's state."""
+    instructions = frame.instructions
+    behind = entry.target + 1
+    if behind >= len(instructions) or instructions[behind].op is not Op.WITH_EXCEPT_START:
+        return None
+    if not 0 < entry.depth <= len(frame.stack):
+        return None
+    leave = frame.stack[entry.depth - 1]
+    known = leave
+    if isinstance(leave, LazyVariable):
+        if leave.real is None:
+            owner = getattr(leave.value, "__self__", None)
+            return leave if isinstance(owner, _STATE_MANAGERS) else None
+        known = leave.real
+    if isinstance(known, MethodVariable):
+        if issubclass(known.instance.python_type(), _STATE_MANAGERS):
+            return leave
+    return None
+
+
+# --- around the graph -----------------------------------------------------------------------------
+
+
+def rewinding(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the random numbers back that a graph drew before it raised."""
+
+    def run(*args: Any) -> Any:
+        states = [(torch.default_generator, torch.default_generator.get_state())]
+        if torch.cuda.is_initialized():
+            states += [(g, g.get_state()) for g in torch.cuda.default_generators]
+        try:
+            return fn(*args)
+        except Exception:
+            for generator, state in states:
+                generator.set_state(state)
+            raise
+
+    return run
+
+
+def state_restoring(fn: Callable[..., Any], only_grad: bool) -> Callable[..., Any]:
+    """Leave torch's state as it was before if a graph that switches it raises half way."""
+
+    def run_grad(*args: Any) -> Any:
+        before = torch.is_grad_enabled()
+        try:
+            return fn(*args)
+        except BaseException:
+            torch._C._set_grad_enabled(before)
+            raise
+
+    def run(*args: Any) -> Any:
+        before = snapshot()
+        try:
+            return fn(*args)
+        except BaseException as error:
+            if torch.is_inference_mode_enabled() != before.inference_mode:
+                traceback.clear_frames(error.__traceback__)  # the mode lasts as long as its guard
+            put_back(before)
+            raise
+
+    return run_grad if only_grad else run
