@@ -14,7 +14,19 @@ from torch.fx import graph_module as _graph_module
 
 from capture.graph.source import quick_source
 
-__all__ = ["append_node", "append_placeholder", "make_graph_module"]
+__all__ = ["append_node", "append_placeholder", "make_graph_module", "new_graph"]
+
+
+# Names that the generated function has for itself; FX would give them to nodes.
+_RESERVED = ("self", "inputs_")
+
+
+def new_graph() -> fx.Graph:
+    """An empty graph whose nodes may have any name."""
+    graph = fx.Graph()
+    for name in _RESERVED:
+        graph._graph_namespace.create_name(name, None)
+    return graph
 
 
 def append_node(

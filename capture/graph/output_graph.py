@@ -20,7 +20,12 @@ from capture.config import settings
 from capture.errors import BackendCompilerFailed
 from capture.graph import op_rules
 from capture.graph.arguments import Arguments
-from capture.graph.fx_adapter import append_node, append_placeholder, make_graph_module
+from capture.graph.fx_adapter import (
+    append_node,
+    append_placeholder,
+    make_graph_module,
+    new_graph,
+)
 from capture.graph.propagate import (
     ConstantResult,
     FreshResult,
@@ -74,7 +79,7 @@ class OutputGraph:
 
     def __init__(self, name: str, state: TorchState | None = None) -> None:
         self.name = name
-        self.graph = fx.Graph()
+        self.graph = new_graph()
         self.inputs: list[object] = []
         self.examples: list[Any] = []
         self._state = snapshot() if state is None else state
@@ -400,7 +405,9 @@ class OutputGraph:
                 raise OperatorError(error.with_traceback(None)) from None
             result = returned
         self.switches.update(
-            field for field in before._fields if getattr(before, field) != getattr(self.state, field)
+            field
+            for field, old, new in zip(before._fields, before, self.state, strict=True)
+            if old != new
         )
         node = self._node("call_function", target, fx_args, dict(kwargs), frame_summary)
         if name.startswith("_enter_"):

@@ -162,7 +162,7 @@ def rewinding(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*args: Any) -> Any:
         states = [(torch.default_generator, torch.default_generator.get_state())]
-        if torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             states += [(g, g.get_state()) for g in torch.cuda.default_generators]
         try:
             return fn(*args)
