@@ -28,10 +28,8 @@ from capture._native import (
     tracing,
 )
 from capture.backends.registry import backend_name, lookup_backend
-from capture.convert_frame import Converter, Options
 from capture.errors import UserError
 from capture.variables.marks import CONSTANT, DISABLE, GRAPH, mark
-from capture.variables.torch_calls import SPECIAL_HANDLERS, register_special
 
 __all__ = [
     "allow_in_graph",
@@ -48,6 +46,20 @@ DEFAULT_BACKEND = "eager"
 _configured = False
 
 
+@functools.cache
+def _frontend() -> Any:
+    """The module that converts frames, loaded when something is compiled.
+
+    It brings in all of the interpreter, which a program that only imports the package need not pay
+    for: the one import of the package that is put off, because of its cost.
+    """
+    torch_calls = importlib.import_module("capture.variables.torch_calls")
+    torch_calls.register_special(graph_break, torch_calls.SPECIAL_HANDLERS["break"])
+    torch_calls.register_special(is_compiling, torch_calls.SPECIAL_HANDLERS["true"])
+    _configure_hook()
+    return importlib.import_module("capture.convert_frame")
+
+
 def _configure_hook() -> None:
     """Say which files hold no code worth capturing: the standard library, torch, this package."""
     global _configured
@@ -60,7 +72,7 @@ def _configure_hook() -> None:
     stdlib = {paths["stdlib"] + os.sep, paths["platstdlib"] + os.sep}
     site = {paths["purelib"] + os.sep, paths["platlib"] + os.sep}
     skip_files(
-        (here, torch_dir, *stdlib, "<frozen", "<string>"),
+        (here, torch_dir, *stdlib, "<frozen"),
         (
             *site,
             os.path.join(here, "demo") + os.sep,
@@ -196,8 +208,9 @@ def compile(
     compiler: Any = lookup_backend(backend)
     if options:
         compiler = functools.partial(compiler, options=options)
-    _configure_hook()
-    converter = Converter(Options(backend=compiler, fullgraph=fullgraph, dynamic=dynamic))
+    frontend = _frontend()
+    piece_options = frontend.Options(backend=compiler, fullgraph=fullgraph, dynamic=dynamic)
+    converter = frontend.Converter(piece_options)
     region = Region(converter.convert, converter.make_resume, name=backend_name(backend))
     _regions.append(region)
     if isinstance(model, torch.nn.Module):
@@ -286,7 +299,3 @@ def assume_constant_result(fn: F) -> F:
     """Take a function's result at capture time for the result of every later call."""
     mark(fn, CONSTANT)
     return fn
-
-
-register_special(graph_break, SPECIAL_HANDLERS["break"])
-register_special(is_compiling, SPECIAL_HANDLERS["true"])

@@ -140,6 +140,7 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
         return ClassVariable(value, source)
     if isinstance(value, types.ModuleType):
         tracer.guard(IdIs(source, value))
+        tracer.guard(TypeIs(source, kind))  # a module may get another class
         return ModuleVariable(value, source)
     if kind in (types.BuiltinFunctionType, types.MethodWrapperType):
         bound = bound_native(tracer, value, source)

@@ -13,6 +13,7 @@ from capture.variables.attributes.instance_dict import InstanceDictVariable
 from capture.variables.attributes.lookup import (
     FOLDABLE,
     generic_getattr,
+    is_data_descriptor,
     load_attr,
     register_getattr,
 )
@@ -41,6 +42,9 @@ def module_getattr(tracer: Tracer, obj: ModuleVariable, name: str) -> Variable:
     real = obj.value.__dict__
     if name == "__dict__":
         return tracer.wrap(real, InstanceDictSource(obj.source))
+    raw = lookup_mro(type(obj.value), name)[0]
+    if raw is not MISSING and type(obj.value) is not types.ModuleType and is_data_descriptor(raw):
+        return generic_getattr(tracer, obj, name)
     holder = tracer.wrap(real, InstanceDictSource(obj.source))
     assert isinstance(holder, DictVariable)
     found = holder.get_hashed(tracer, name)
