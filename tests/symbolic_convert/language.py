@@ -52,6 +52,30 @@ def comprehension_cell_shadows_cell(x, K):
     return x * outer(), [f() for f in fns]
 
 
+def comprehension_cell_and_plain(x, K):
+    plain = [K(i) + 1 for i in range(LIMIT)]
+    bound = [lambda i=i: K(i) for i in range(LIMIT)]
+    free = [lambda: K(i) for i in range(LIMIT)]
+    K(1)
+    again = [[K(i) for i in range(i)] for i in range(2)]
+    return plain, [f() for f in bound], [f() for f in free], again, x * 2
+
+
+def comprehension_cell_and_plain_of_cell(x, K):
+    i = K(7)
+
+    def outer():
+        return i
+
+    plain = [K(i) + 1 for i in range(LIMIT)]
+    K(outer())
+    free = [lambda: K(i) for i in range(LIMIT)]
+    K(i)
+    nested = [[K(i) for i in range(i)] for i in range(2)]
+    both = [(i, (lambda: i)(), [K(i) for i in range(i)]) for i in range(2)]
+    return plain, outer(), [f() for f in free], nested, both, i, x * 2
+
+
 def comprehension_of_outer_cell(x, K):
     scale = 2
 

@@ -115,8 +115,8 @@ def load_closure(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 def load_cell_and_clear(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """A cell that a comprehension is about to shadow."""
     name: Any = inst.arg
-    value = frame.cells.pop(name, None) or frame.locals.pop(name, NULL)
-    frame.stack.append(value)
+    cell: Variable = frame.cells.pop(name, NULL)
+    frame.stack.append(frame.locals.pop(name, cell))
 
 
 @raw(Op.STORE_CELL)
@@ -129,8 +129,10 @@ def store_cell(tracer: Translator, frame: Frame, inst: Instruction) -> None:
         frame.locals.pop(name, None)
     elif isinstance(value, CellVariable):
         frame.cells[name] = value
+        frame.locals.pop(name, None)
     else:  # another comprehension of the frame uses the slot for a plain local
         frame.locals[name] = value
+        frame.cells.pop(name, None)
 
 
 @raw(Op.LOAD_DEREF)
