@@ -148,8 +148,9 @@ def propagate(
         # casts of stand-ins for parameters must not stay in the process's cache
         state = state._replace(autocast_cache=False)
     with applied(state):
-        outcome = call.run_on_samples(state)
-        return call.run_on_fakes(state) if outcome is None else outcome
+        if not scalars:
+            return call.run(state)
+        return call.run_for_any_number(state)
 
 
 class _Call:
@@ -172,6 +173,7 @@ class _Call:
         self.tensors = tensors
         self.scalars = scalars
         self.metas = [value.meta for value in tensors]
+        self.probe: float | None = None  # what stands for the numbers of the graph
 
     def check(self) -> None:
         """Refuse what must not even be tried."""
@@ -182,7 +184,7 @@ class _Call:
                 raise CannotPropagate(f"a tensor of kind {what} is not propagated")
         for scalar in self.scalars:
             if op_rules.scalar_decides_metadata(name, scalar.pytype):
-                raise CannotPropagate(f"a number of the graph may decide the result of {name}")
+                raise CannotPropagate(_DECIDES.format(name))
         if name in op_rules.READS_LISTED_TENSORS and any(
             _lists_tensor(arg) for arg in (*self.args, *self.kwargs.values())
         ):
@@ -197,9 +199,36 @@ class _Call:
         if rule is not None and rule.kind is op_rules.RuleKind.BREAK:
             raise CannotPropagate(f"{rule.name}: {rule.reason}")
 
+    def run(self, state: TorchState) -> Outcome:
+        """Find out what the call does."""
+        outcome = self.run_on_samples(state)
+        return self.run_on_fakes(state) if outcome is None else outcome
+
+    def run_for_any_number(self, state: TorchState) -> Outcome:
+        """Find out what the call does whatever the numbers of the graph are.
+
+        The outcome is remembered without them, so they must not decide it (``dropout`` gives back
+        its argument if ``p`` is zero). Numbers that make it raise do so when the graph runs.
+        """
+        may_raise = False
+        found: Outcome | None = None
+        for self.probe in (None, *_PROBES):
+            try:
+                outcome = self.run(state)
+            except OperatorError:
+                if self.probe is None:
+                    raise CannotPropagate(_DECIDES.format(self.name)) from None
+                may_raise = True
+                continue
+            if found is not None and outcome != found:
+                raise CannotPropagate(_DECIDES.format(self.name))
+            found = outcome
+        assert found is not None
+        return found._replace(may_raise=found.may_raise or may_raise)
+
     def invoke(self, stand_ins: list[torch.Tensor]) -> Any:
         """Make the call on stand-ins for the tensors."""
-        table: dict[int, Any] = {id(scalar): _example(scalar) for scalar in self.scalars}
+        table: dict[int, Any] = {id(s): _example(s, self.probe) for s in self.scalars}
         table.update((id(v), t) for v, t in zip(self.tensors, stand_ins, strict=True))
         args, kwargs = substitute(self.args, table), substitute(self.kwargs, table)
         if self.kind == "call_method":
@@ -324,7 +353,14 @@ def _lists_tensor(arg: Any) -> bool:
     return False
 
 
-def _example(scalar: ScalarValue) -> int | float | bool:
+_DECIDES = "a number of the graph may decide the result of {}"
+_PROBES = (0.0, 1.0, 0.5)
+
+
+def _example(scalar: ScalarValue, probe: float | None) -> int | float | bool:
+    if probe is not None:
+        chosen: int | float | bool = scalar.pytype(probe)
+        return chosen
     if scalar.example is not None:
         return scalar.example
     value: int | float | bool = scalar.pytype(1)

@@ -17,7 +17,17 @@ from typing import Any
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
-from tests.conformance.database import Program, Row, check, copied, parser, sweep, tensors
+from capture.config import patch
+from tests.conformance.database import (
+    Program,
+    Row,
+    check,
+    check_together,
+    copied,
+    parser,
+    sweep,
+    tensors,
+)
 
 
 def _unseeded(op: Any, *args: Any, **kwargs: Any) -> Any:
@@ -113,6 +123,22 @@ def cases(op: Any, count: int) -> Iterator[Row]:
             yield from _writing(op, sample, arguments, f"{kind} {n}", grad, numbers)
 
 
+def cases_together(op: Any, count: int) -> Iterator[Row]:
+    """One case for all samples of a type and way to call."""
+    numbers = "empty" not in op.name
+    with patch(recompile_limit=4 * count):
+        for dtype in dtypes_of(op):
+            grad = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
+            try:
+                samples = [_arguments(sample) for sample in _samples(op, dtype, grad, count)]
+            except Exception as error:
+                yield Row(op.name, str(dtype), "skipped", f"no samples: {error}")
+                continue
+            for name, program in programs(op):
+                row = Row("", f"{name} {dtype} together")
+                yield check_together(row, program, samples, numbers=numbers)
+
+
 def _writing(
     op: Any, sample: Any, arguments: Any, case: str, grad: bool, numbers: bool
 ) -> Iterator[Row]:
@@ -154,7 +180,13 @@ def entries() -> list[tuple[str, Any]]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the sweep."""
-    options = parser(__doc__).parse_args(arguments)
+    made = parser(__doc__)
+    made.add_argument(
+        "--together", action="store_true", help="one compiled function for all samples of an entry"
+    )
+    options = made.parse_args(arguments)
+    if options.together:
+        return sweep("Operators, all samples together", entries(), cases_together, options)
     return sweep("Operators (OpInfo)", entries(), cases, options)
 
 
