@@ -93,6 +93,7 @@ def _close_iterator(tracer: Translator, iterator: Variable) -> Variable | None:
 def close(tracer: Translator, generator: GeneratorVariable) -> Variable:
     """``generator.close()``."""
     if generator.state != "suspended":
+        tracer.mutations += generator.state != "finished"
         generator.state = "finished"
         return NONE
     inner = _delegate(generator)
@@ -116,6 +117,7 @@ def throw(tracer: Translator, generator: GeneratorVariable, args: list[Variable]
     elif len(args) > 1 and not all(is_none(a.realize(tracer)) for a in args[1:]):
         unsupported(reasons.UNKNOWN_OPERATION, "generator.throw() with three arguments")
     if generator.state != "suspended":
+        tracer.mutations += generator.state != "finished"
         generator.state = "finished"
         raise ObservedException(exception)
     inner = _delegate(generator)

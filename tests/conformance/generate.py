@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 
 PRELUDE = '''\
-import contextlib, dataclasses, functools, itertools, math, operator, os, time
+import collections, contextlib, copy, dataclasses, enum, functools, itertools, math, operator, os, time
 import torch
 import capture
 
@@ -103,6 +103,72 @@ class Dyn:
         raise AttributeError(name)
 
 
+NT = collections.namedtuple("NT", "n items")
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Box:
+    def __init__(self, items):
+        self.items = items
+        self.n = len(items)
+
+    def __repr__(self):
+        return f"Box({self.items})"
+
+    def __len__(self):
+        return len(self.items)
+
+    def __iter__(self):
+        for i in self.items:
+            yield i
+
+    def __getitem__(self, k):
+        return self.items[k]
+
+    def __setitem__(self, k, v):
+        self.items[k] = v
+        self.n += 1
+
+    def __contains__(self, k):
+        return k in self.items or k == 100
+
+    def __call__(self, k=1):
+        self.n += k
+        return self.n
+
+    def __enter__(self):
+        self.items.append(7)
+        return self
+
+    def __exit__(self, *exc):
+        self.n = -1
+        return exc[0] is KeyError
+
+
+def cleaned(log):
+    try:
+        x = yield 1
+        log.append(x)
+        yield 2
+        yield from log
+    except E1:
+        log.append(-8)
+        yield 8
+    finally:
+        log.append(-9)
+    return 4
+
+
+def deleg(log):
+    r = yield from cleaned(log)
+    yield r
+    return 6
+
+
 class LD(dict):
     def __missing__(self, key):
         return len(key)
@@ -183,9 +249,12 @@ class Generator:
     def e(self, kind, depth=2):
         """An expression of a kind."""
         self.no_walrus = getattr(self, "no_walrus", 0)
+        wanted = kind
         if self.r.random() < self.odd:
             kind = self.r.choice(["int", "str", "li", "d", "tu", "none", "float", "obj"])
         text = getattr(self, f"e_{kind}")(depth)
+        if text.isdigit() and kind != wanted:
+            text = f"({text})"
         if self.r.random() < self.breaks * 0.35:
             return f"{self.pick('brk', 'brk2', 'dis', 'brk')}({text})"
         return text
@@ -239,6 +308,28 @@ class Generator:
             lambda: f"sum(a * 2 for a in {e('li', 0)} if a != {e('int', 0)})",
             lambda: f"len(list(itertools.{self.pick('accumulate(' + e('li', 0) + ')', 'chain(' + e('li', 0) + ', ' + e('li', 0) + ')', 'islice(' + e('li', 0) + ', 2)')}))",
             lambda: f"{e('str', d)}.{self.pick('count', 'find')}('a')",
+        ]
+        box = self.name("box")
+        if box is not None:
+            choices += [
+                lambda: f"{box}({e('int', 0)})",
+                lambda: f"{box}[{self.pick('0', '-1', e('int', 0))}]",
+                lambda: f"sum({box})",
+                lambda: f"len({box})",
+                lambda: f"max({box}.items, default={box}.n)",
+            ]
+        nested = self.name("ll")
+        if nested is not None:
+            choices += [lambda: f"{nested}[{self.pick('0', '-1')}][{self.pick('0', '-1')}]", lambda: f"sum(len(a) for a in {nested})"]
+        choices += [
+            lambda: f"vars({obj}).get('n', {e('int', 0)})",
+            lambda: f"NT({e('int', d)}, {e('li', 0)}).n",
+            lambda: f"collections.Counter({e('li', d)})[{e('int', 0)}]",
+            lambda: f"Color({self.pick('1', '2', '3')}).value",
+            lambda: f"collections.deque({e('li', d)}, maxlen=2).count(1)",
+            lambda: f"{self.klass()}.shared",
+            lambda: f"type({obj}).__mro__.__len__()",
+            lambda: f"next(({'a'} for a in {e('li', 0)} if a > {e('int', 0)}), {e('int', 0)})",
         ]
         if fn is not None:
             choices += [lambda: f"{fn}({e('int', d)})"] * 3
@@ -386,6 +477,17 @@ class Generator:
 
         gens = [f for f in self.functions if f[1]]
         choices = [
+            lambda: f"{self.leaf('ll', '[[1]]')}[{self.pick('0', '-1')}]",
+            lambda: f"{self.leaf('box', 'Box([3])')}.items",
+            lambda: f"[*{self.leaf('box', 'Box([3])')}]",
+            lambda: f"{self.leaf('dl', str({'a': [1]}))}[{self.pick(repr('a'), repr('q'))}]",
+            lambda: f"[a for b_ in {self.leaf('ll', '[[1]]')} for a in b_]",
+            lambda: f"list(collections.deque({e('li', d)}, maxlen=2))",
+            lambda: f"list(collections.OrderedDict.fromkeys({e('li', d)}))",
+            lambda: f"list(itertools.zip_longest({e('li', 0)}, {e('li', 0)}, fillvalue=1))[0:0]",
+            lambda: f"[len(list(g_)) for _, g_ in itertools.groupby({e('li', d)})]",
+            lambda: f"copy.copy({e('li', d)})",
+            lambda: f"list({self.pick('cleaned', 'deleg')}({e('li', 0)}))[:6]",
             lambda: self.e_li(0),
             lambda: self.e_li(0),
             lambda: f"[{e('int', d)}, {e('int', d)}]",
@@ -486,6 +588,30 @@ class Generator:
             lambda: f"({e('obj', 0)} if {e('bool', d)} else {e('obj', 0)})",
         ])()
 
+    def e_ll(self, depth):
+        e = self.e
+        li = self.leaf("li", "[1]")
+        return self.pick(
+            self.leaf("ll", "[[1], [2]]"),
+            f"[{li}, {li}]",
+            lambda: f"[{e('li', 1)}, {e('li', 1)}]",
+            lambda: f"[[a] * 2 for a in {e('li', 0)}] or [[1]]",
+            lambda: f"copy.copy({self.leaf('ll', '[[3]]')})",
+            lambda: f"[list(a) for a in zip({e('li', 0)}, {e('li', 0)})] or [[1]]",
+        )
+
+    def e_box(self, depth):
+        return self.pick(self.leaf("box", "Box([1, 2])"), lambda: f"Box({self.e('li', 1)})")
+
+    def e_dl(self, depth):
+        e = self.e
+        return self.pick(
+            self.leaf("dl", "{'a': [1]}"),
+            lambda: f"{{'a': {e('li', 1)}, 'b': {e('li', 0)}}}",
+            lambda: f"collections.defaultdict(list, a={e('li', 0)})",
+            lambda: f"dict.fromkeys(['a', 'b'], {e('li', 0)})",
+        )
+
     def e_lt(self, depth):
         e = self.e
         if depth <= 0:
@@ -530,7 +656,7 @@ class Generator:
             lambda: "torch.rand(3)",
         ])()
 
-    KINDS = ("int", "int", "float", "bool", "str", "li", "tu", "d", "si", "obj", "ten", "ten", "lt")
+    KINDS = ("ll", "box", "dl", "int", "int", "float", "bool", "str", "li", "tu", "d", "si", "obj", "ten", "ten", "lt")
 
     def kind(self):
         found = self.r.choice(self.KINDS)
@@ -573,7 +699,7 @@ class Generator:
         table = [
             (14, self.s_assign), (5, self.s_augment), (4, self.s_unpack), (9, self.s_mutate),
             (3, self.s_print), (2, self.s_expr), (2, self.s_attr), (1, self.s_del),
-            (1, self.s_global), (1, self.s_assert),
+            (1, self.s_global), (1, self.s_assert), (5, self.s_nested), (1, self.s_raw_generator),
         ]  # fmt: skip
         if self.tensors:
             table += [(4, self.s_inplace)]
@@ -706,6 +832,58 @@ class Generator:
                 lambda: f"{name}.remove({e('int', 0)})",
                 lambda: f"{name}.clear()",
             ))  # fmt: skip
+
+    def s_nested(self):
+        e = self.e
+        ll, box, dl = self.name("ll"), self.name("box"), self.name("dl")
+        options = [lambda: f"{self.target_now('box')} = Box({e('li', 1)})", lambda: f"{self.target_now('ll')} = {e('ll')}"]
+        if ll:
+            options += [
+                lambda: f"{ll}[0].append({e('int')})",
+                lambda: f"{ll}[-1] = {ll}[0]",
+                lambda: f"{ll}[0], {ll}[-1] = {ll}[-1], {ll}[0]",
+                lambda: f"{ll}.append({e('li')})",
+                lambda: f"{ll}[0][0] += {e('int')}",
+                lambda: f"{ll}.sort(key=len)",
+                lambda: f"{ll}[0] += [{e('int')}]",
+            ]
+        if box:
+            options += [
+                lambda: f"{box}[{self.pick('0', '-1')}] = {e('int')}",
+                lambda: f"{box}[{self.pick('0', '-1')}] += {e('int')}",
+                lambda: f"{box}.items = {e('li')}",
+                lambda: f"{self.target_now('bool')} = {e('int')} in {box}",
+                lambda: f"{self.target_now('int')}, *{self.target_now('li')} = {box}",
+                lambda: f"vars({box})['n'] = {e('int')}",
+                lambda: f"{box}.__dict__.update(n={e('int')})",
+            ]
+        if dl:
+            options += [
+                lambda: f"{dl}['a'].append({e('int')})",
+                lambda: f"{dl}.setdefault('c', []).append({e('int')})",
+                lambda: f"{dl}['q'].append({e('int')})",
+                lambda: f"for a_ in {dl}.values(): a_.append({e('int')})",
+                lambda: f"{dl}['b'] = {dl}['a']",
+            ]
+        self.put(self.pick(*options))
+
+    def s_raw_generator(self):
+        g = self.fresh("g")
+        self.scope.assigned.add(g)
+        self.put(f"{g} = {self.pick('cleaned', 'deleg')}({self.name('li') or 'GL'})")
+        for _ in range(self.r.choice((1, 2, 3))):
+            self.put(self.pick(
+                lambda: f"{self.target_now('int')} = next({g})",
+                lambda: f"{self.target_now('int')} = {g}.send({self.e('int', 0)})",
+                lambda: f"{g}.close()",
+                lambda: f"{self.target_now('int')} = {g}.throw(E1(2))",
+                lambda: f"{g}.throw(ValueError(2))",
+                lambda: f"for i_ in {g}: {self.pick('break', 'print(i_)', 'pass', 'GL.append(i_)')}",
+                lambda: f"del {g}",
+                lambda: f"{self.target_now('li')} = [*{g}]",
+            ))  # fmt: skip
+            if self.r.random() < 0.3 and self.breaks:
+                self.s_break_here()
 
     def s_print(self):
         self.put(self.pick(
@@ -901,6 +1079,9 @@ class Generator:
                 self.put(self.pick(
                     lambda: f"{self.target_now('str')} = type({v}).__name__",
                     lambda: f"{self.target_now('int')} = len({v}.args)",
+                    lambda: f"{self.target_now('bool')} = {v}.__context__ is None",
+                    lambda: f"{self.target_now('int')} = getattr({v}, 'a', 3)",
+                    lambda: f"print(repr({v})[:20])" if self.breaks else "pass",
                     lambda: "raise" if self.r.random() < 0.2 else "pass",
                     lambda: f"raise E2(1) from {v}" if self.r.random() < 0.3 else "pass",
                 ))  # fmt: skip
@@ -923,10 +1104,13 @@ class Generator:
 
     def s_with(self):
         log = self.name("li") or "GL"
-        form = self.r.randrange(6)
+        form = self.r.randrange(7)
         v = self.fresh()
         self.scope.assigned.add(v)
-        if form == 0:
+        if form == 6:
+            self.put(f"with {self.e('box')} as {v}:")
+            self.scope.names[v] = "box"
+        elif form == 0:
             self.put(f"with Mgr({log}) as {v}:")
             self.scope.names[v] = "li"
         elif form == 1:
@@ -1054,7 +1238,7 @@ class Generator:
         if generator:
             self.put("yield " + self.e("int", 1))
         elif result is None:
-            kinds = ["int", "li", "d", "obj", "tu", "str", "bool", "float", "si"]
+            kinds = ["ll", "box", "dl", "int", "li", "d", "obj", "tu", "str", "bool", "float", "si"]
             if self.tensors:
                 kinds += ["ten", "ten", "ten", "lt", "lt"]
             parts = [self.e(k, 1) for k in self.r.sample(kinds, 4)]
@@ -1183,7 +1367,7 @@ class Generator:
             self.function(name, sig, text, r.choice((2, 3, 4)), generator)
             self.functions.append((name, generator))
         wanted = {n: k for n, k in SIGNATURE.items() if self.tensors or k not in ("ten", "lt")}
-        size = r.choice((2, 4, 6, 8))
+        size = r.choice((2, 4, 6, 8, 12))
         self.function("f", wanted, ", ".join(wanted), max(1, int(size * self.size)), result=None)
         self.put("def arguments(k):")
         self.depth += 1

@@ -132,3 +132,13 @@ def test_key_function_with_effects_is_called_once_an_item(check):
         return sorted(items, key=key)
 
     check(f, ([T, T * 2], []))
+
+
+def test_exception_thrown_into_a_fresh_generator_has_its_frame(check):
+    def gen(n):
+        yield n
+
+    def f(n):
+        gen(n).throw(ValueError)
+
+    check(f, (3,))
