@@ -7,6 +7,7 @@ them as one list, which it empties, so that inputs can be freed before it return
 
 from __future__ import annotations
 
+from capture.backends import aot
 from capture.backends.boxed import BoxedCodeGen, takes_boxed_graph
 from capture.backends.debug import GraphCounter
 from capture.backends.eager import eager
@@ -24,6 +25,7 @@ __all__ = [
     "BoxedCodeGen",
     "CompiledFn",
     "GraphCounter",
+    "aot",
     "backend_name",
     "eager",
     "list_backends",

@@ -1,0 +1,100 @@
+"""Holds the AOT stage: a graph of torch calls, compiled forward and backward as ATen graphs.
+
+A backend for compilers of ATen graphs is made in one line::
+
+    backend = aot_autograd(fw_compiler=my_compiler)
+
+where ``my_compiler(gm, example_inputs)`` returns a function that takes the inputs one by one, or,
+with an attribute ``_boxed_call`` that is true, as one list that it empties. What the stage cannot
+do right it runs as it was captured, and the log artifact ``aot`` says why. Nothing here knows
+frames, guards or variables.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, fx
+
+from capture.backends.aot.adapter import (
+    Decompositions,
+    core_aten_decompositions,
+    default_partition,
+    min_cut_partition,
+)
+from capture.backends.aot.stage import Compiler, PartitionFn, Stage, make_boxed
+from capture.backends.boxed import boxed_forward
+from capture.backends.registry import Backend, CompiledFn, register_backend
+
+__all__ = [
+    "Compiler",
+    "PartitionFn",
+    "aot_autograd",
+    "aot_eager",
+    "aot_eager_decomp_partition",
+    "core_aten_decompositions",
+    "default_partition",
+    "make_boxed",
+    "min_cut_partition",
+    "run_graph",
+]
+
+
+def aot_autograd(
+    *,
+    fw_compiler: Compiler,
+    bw_compiler: Compiler | None = None,
+    partition_fn: PartitionFn | None = None,
+    decompositions: Decompositions | Callable[[], Decompositions] | None = None,
+) -> Backend:
+    """Make a backend out of a compiler for functional ATen graphs.
+
+    Args:
+        fw_compiler: ``(gm, example_inputs) -> callable`` for forwards, and for whole graphs where
+            no gradient is needed. The example inputs are fake tensors.
+        bw_compiler: the same for backwards; ``fw_compiler`` if not given.
+        partition_fn: ``(joint, inputs, *, num_fwd_outputs) -> (forward, backward)``, for example
+            ``min_cut_partition``; ``default_partition`` saves what eager saves.
+        decompositions: operator to the function that replaces it, or a function that returns such
+            a table when it is first needed.
+    """
+
+    def backend(gm: fx.GraphModule, example_inputs: list[Any]) -> CompiledFn:
+        table = decompositions() if callable(decompositions) else decompositions
+        stage = Stage(
+            gm,
+            fw_compiler,
+            bw_compiler or fw_compiler,
+            partition_fn or default_partition,
+            table,
+        )
+        return stage.compile(example_inputs)
+
+    return backend
+
+
+def run_graph(gm: fx.GraphModule, example_inputs: list[Tensor]) -> Callable[..., Any]:
+    """Compile nothing: run a graph's operators one after the other, freeing as it goes."""
+    compiled = functools.partial(boxed_forward(gm), gm)
+    compiled._boxed_call = True  # type: ignore[attr-defined]
+    return compiled
+
+
+_aot_eager = aot_autograd(fw_compiler=run_graph)
+_aot_eager_decomp_partition = aot_autograd(
+    fw_compiler=run_graph, partition_fn=min_cut_partition, decompositions=core_aten_decompositions
+)
+
+
+@register_backend
+def aot_eager(gm: fx.GraphModule, example_inputs: list[Tensor]) -> CompiledFn:
+    """Run forward and backward as ATen graphs, operator by operator."""
+    return _aot_eager(gm, example_inputs)
+
+
+@register_backend
+def aot_eager_decomp_partition(gm: fx.GraphModule, example_inputs: list[Tensor]) -> CompiledFn:
+    """The same with core ATen operators and the partition that saves the least."""
+    return _aot_eager_decomp_partition(gm, example_inputs)

@@ -1,0 +1,248 @@
+"""Holds every private name of torch that the AOT stage needs; must not know what they are used for.
+
+Nothing heavy is imported before the first graph is compiled: all imports are inside functions.
+``CHECKED_VERSIONS`` are the versions of torch whose names and behaviour were tested.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias, cast
+
+import torch
+from torch import Tensor, fx
+
+__all__ = [
+    "CHECKED_VERSIONS",
+    "Decompositions",
+    "any_autocast",
+    "autocast_off",
+    "base_of",
+    "clear_saved",
+    "core_aten_decompositions",
+    "default_partition",
+    "fake_mode",
+    "fakes_of",
+    "from_functional",
+    "functional_mode",
+    "inside_a_mode",
+    "is_one_of_many",
+    "is_plain",
+    "is_view_op",
+    "keeps_graph",
+    "make_one_of_many",
+    "min_cut_partition",
+    "plain_state",
+    "same_storage",
+    "storage_key",
+    "storage_was_changed",
+    "to_functional",
+    "trace_to_aten",
+    "version_is_checked",
+]
+
+#: The versions (major, minor) that the tests were run on.
+CHECKED_VERSIONS = ((2, 13), (2, 14))
+
+Decompositions: TypeAlias = Mapping[Any, Callable[..., Any]]
+
+
+def version_is_checked() -> bool:
+    """Tell whether the installed torch is one that the private names were tested on."""
+    major, minor = torch.__version__.split(".")[:2]
+    return (int(major), int(minor)) in CHECKED_VERSIONS
+
+
+# -- tensors ---------------------------------------------------------------------------------------
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Tell whether this is a tensor that can be traced: no subclass, strided, no wrapper."""
+    return (
+        type(tensor) in (Tensor, torch.nn.Parameter, torch.nn.Buffer)
+        and tensor.layout is torch.strided
+        and not tensor.is_nested
+        and not tensor.is_quantized
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+        and not torch._is_functional_tensor(tensor)
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    )
+
+
+def storage_key(tensor: Tensor) -> int:
+    """Return a number that tensors share if and only if they share a storage, while both live."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def same_storage(tensors: Sequence[object], written: Sequence[int]) -> bool:
+    """Tell whether one of the tensors at the positions ``written`` shares memory with another."""
+    keys = [storage_key(t) if isinstance(t, Tensor) else 0 for t in tensors]
+    return any(keys.count(keys[i]) > 1 for i in written)
+
+
+def base_of(tensor: Tensor) -> Tensor | None:
+    """Return the tensor of which autograd takes this one as a view."""
+    return tensor._base
+
+
+def is_one_of_many(tensor: Tensor) -> bool:
+    """Tell whether autograd forbids writing to this view: its operator returned several."""
+    return (
+        tensor._is_view()
+        and torch._C._autograd._get_creation_meta(tensor)
+        == torch._C._autograd.CreationMeta.MULTI_OUTPUT_NODE
+    )
+
+
+def make_one_of_many(tensor: Tensor) -> None:
+    """Let autograd forbid writing to this view."""
+    if tensor._is_view():
+        torch._C._autograd._set_creation_meta(
+            tensor, torch._C._autograd.CreationMeta.MULTI_OUTPUT_NODE
+        )
+
+
+# -- torch's state ---------------------------------------------------------------------------------
+
+
+def any_autocast() -> bool:
+    """Tell whether autocast is on for any device."""
+    return torch._C._is_any_autocast_enabled()
+
+
+def autocast_off() -> AbstractContextManager[object]:
+    """Return a context in which no operator is cast."""
+    return cast("AbstractContextManager[object]", torch._C._DisableAutocast())
+
+
+def inside_a_mode() -> bool:
+    """Tell whether a dispatch or function mode, or a functorch transform, is active."""
+    return bool(
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._len_torch_function_stack()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    )
+
+
+@contextlib.contextmanager
+def plain_state() -> Iterator[None]:
+    """Run outside inference mode; grad mode and generators are as before when it ends."""
+    grad = torch.is_grad_enabled()
+    cuda: Any = torch.cuda
+    devices = range(cuda.device_count()) if cuda.is_initialized() else ()
+    with (
+        torch.random.fork_rng(devices=devices),
+        torch.inference_mode(False),
+        torch.set_grad_enabled(grad),
+    ):
+        yield
+
+
+def keeps_graph() -> bool:
+    """Tell, inside a backward, whether ``retain_graph`` was asked for."""
+    return torch._C._autograd._get_current_graph_task_keep_graph()
+
+
+def clear_saved(ctx: Any) -> None:
+    """Let go of what an ``autograd.Function`` saved."""
+    ctx.maybe_clear_saved_tensors()
+
+
+# -- tracing ---------------------------------------------------------------------------------------
+
+
+def fake_mode() -> Any:
+    """Return a mode whose tensors have no data; real ones that a graph owns are let in."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def fakes_of(mode: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return fake tensors of the same metadata: plain leaves that do not require grad."""
+    with torch.no_grad():
+        return [mode.from_tensor(tensor.detach()) for tensor in tensors]
+
+
+def functional_mode() -> Any:
+    """Return the mode in which mutation is turned into new values."""
+    from torch._subclasses.functional_tensor import FunctionalTensorMode
+
+    return FunctionalTensorMode()
+
+
+def to_functional(tensor: Tensor) -> Tensor:
+    """Wrap a tensor so that its mutations are recorded instead of done."""
+    from torch._functorch._aot_autograd.functional_utils import to_fun
+
+    return cast("Tensor", to_fun(tensor))
+
+
+def from_functional(tensor: Tensor) -> Tensor:
+    """Bring a functional tensor up to date and return its present value."""
+    from torch._functorch._aot_autograd.functional_utils import from_fun
+
+    return cast("Tensor", from_fun(tensor))
+
+
+def storage_was_changed(tensor: Any) -> bool:
+    """Tell whether a functional tensor was given other memory (``set_``, ``resize_``)."""
+    return bool(torch._functionalize_was_storage_changed(tensor.elem)) or bool(
+        torch._functionalize_was_inductor_storage_resized(tensor.elem)
+    )
+
+
+def trace_to_aten(
+    function: Callable[..., Any], fakes: Sequence[Tensor], decompositions: Decompositions | None
+) -> fx.GraphModule:
+    """Trace ``function`` below autograd with ``make_fx``."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    table = None if decompositions is None else dict(decompositions)
+    return make_fx(function, decomposition_table=table)(*fakes)
+
+
+@functools.cache
+def core_aten_decompositions() -> Decompositions:
+    """Return torch's decompositions into the core operators."""
+    from torch._decomp import core_aten_decompositions as table
+
+    return cast("Decompositions", table())
+
+
+def is_view_op(target: object) -> bool:
+    """Tell whether an operator returns views of its first argument and writes nothing."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    schema = target._schema
+    if not schema.arguments or not schema.returns or schema.is_mutable:
+        return False
+    first, result = schema.arguments[0].alias_info, schema.returns[0].alias_info
+    return first is not None and result is not None
+
+
+# -- partitioners ----------------------------------------------------------------------------------
+
+
+def default_partition(
+    joint: fx.GraphModule, inputs: Sequence[object], *, num_fwd_outputs: int
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """Split as eager would: what the backward reads is saved, nothing is computed twice."""
+    from torch._functorch import partitioners
+
+    return partitioners.default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs)
+
+
+def min_cut_partition(
+    joint: fx.GraphModule, inputs: Sequence[object], *, num_fwd_outputs: int
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """Split where the least is saved: the backward computes cheap values again."""
+    from torch._functorch import partitioners
+
+    return partitioners.min_cut_rematerialization_partition(
+        joint, inputs, num_fwd_outputs=num_fwd_outputs
+    )

@@ -1,0 +1,592 @@
+"""Holds the one trace of the AOT stage: a graph of torch calls to a functional joint ATen graph.
+
+The forward runs on fake tensors below autograd with mutation turned into new values, then autograd
+itself runs into the same trace. What is mutated and what aliases what is read off the tensors at
+the end. Must not know how the graphs are split, compiled or called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+
+from capture.backends.aot import adapter
+
+__all__ = ["CannotTrace", "Joint", "Output", "View", "Written", "trace_joint"]
+
+# Methods and functions that give a tensor other memory or free geometry.
+_NEW_MEMORY = frozenset(
+    "set_ resize_ resize_as_ as_strided_ untyped_storage storage data __set__ swap_tensors".split()
+)
+_NO_OPS = frozenset(("aten::detach", "aten::alias", "aten::lift_fresh"))
+
+
+class CannotTrace(Exception):
+    """The stage cannot do this graph right; the message is the reason."""
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """How an output is made from the tensor that it aliases.
+
+    Attributes:
+        steps: view operators, each with its arguments behind the tensor and the element to take.
+        strided: size, stride, and offset relative to the base, where no operators are known.
+        requires_grad: whether the output does.
+        detached: whether autograd takes the output for no view (``detach``).
+        one_of_many: whether autograd forbids writing to it, as one of an operator's several views.
+    """
+
+    steps: tuple[tuple[Any, tuple[Any, ...], Mapping[str, Any], int | None], ...]
+    strided: tuple[Any, ...] | None
+    requires_grad: bool
+    detached: bool
+    one_of_many: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """What one output of the torch-level graph is.
+
+    Attributes:
+        kind: ``constant``, ``input`` (that very object) or ``forward`` (made by the forward graph).
+        index: the position of the input or of the forward graph's output.
+        value: the constant.
+        view: how to make the output if it only aliases the input or the forward's output.
+    """
+
+    kind: str
+    index: int = 0
+    value: Any = None
+    view: View | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """An input that the graph writes to.
+
+    Attributes:
+        index: its position among the tensor inputs.
+        source: the forward graph's output with the new value; None if only the geometry changes.
+        differentiable: whether autograd sees the write.
+        geometry: the new size, stride and relative offset, if they change.
+    """
+
+    index: int
+    source: int | None
+    differentiable: bool
+    geometry: tuple[Any, ...] | None
+
+
+@dataclasses.dataclass
+class Joint:
+    """A joint graph and what has to be done around it.
+
+    Attributes:
+        gm: inputs ``primals_N`` and ``tangents_N``, outputs of the forward, then gradients.
+        fakes: the fake tensors of the inputs, tangents included.
+        forward_outputs: how many outputs the forward has.
+        differentiable: those among them that have a tangent, in the tangents' order.
+        geometry: size and stride that each tangent must have.
+        outputs: the torch-level outputs.
+        written: the inputs to write to.
+        single: whether the torch-level graph returned one value, not a tuple.
+        grad_mode: the grad mode that the graph leaves behind, if it changes it.
+    """
+
+    gm: fx.GraphModule
+    fakes: list[Tensor]
+    forward_outputs: int
+    differentiable: list[int]
+    geometry: list[tuple[tuple[int, ...], tuple[int, ...]]]
+    outputs: list[Output]
+    written: list[Written]
+    single: bool
+    grad_mode: bool | None
+
+
+class _Fresh(torch.autograd.Function):
+    """Makes the graph's own tensor of an input: no leaf, so that it may be written to."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
+        return tensor.detach()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient
+
+
+@dataclasses.dataclass
+class _Result:
+    """One tensor that the graph returned."""
+
+    tensor: Tensor
+    storage: int
+    input: int | None  # of which input it is a view
+
+
+class _Trace:
+    """Everything that one trace found out, by position in the list of values that it returns."""
+
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        requires_grad: Sequence[bool],
+        leaves: Sequence[bool],
+    ) -> None:
+        self.call = call
+        self.requires_grad = requires_grad
+        self.leaves = leaves
+        self.values: list[Tensor] = []
+        self.single = False
+        self.plain: list[Any] = []
+        self.results: list[_Result] = []
+        self.position: list[int] = []  # of each result
+        self.inputs: list[int] = []  # of the final value of each input
+        self.initial: list[int] = []
+        self.changed: list[tuple[Any, ...] | None] = []
+        self.visible: list[bool] = []
+        self.final_grad: list[bool] = []
+        self.bases: dict[int, int] = {}  # storage -> value of the base that autograd needs
+        self.base_tensors: dict[int, Tensor] = {}
+        self.detached: list[bool] = []
+        self.tangents: list[int] = []
+        self.tangent_of: list[int] = []  # the value that each tangent belongs to
+        self.gradients: list[int | None] = []
+        self.grad_mode: bool | None = None
+
+    def _add(self, value: Tensor) -> int:
+        self.values.append(value)
+        return len(self.values) - 1
+
+    def run(self, *primals: Tensor) -> list[Tensor]:
+        """Trace forward and backward; return every value somebody may ask for."""
+        with adapter.functional_mode():
+            self._run(primals)
+            return self.values
+
+    def _run(self, primals: Sequence[Tensor]) -> None:
+        sources = [adapter.to_functional(primal) for primal in primals]
+        arguments = []
+        fresh: Any = _Fresh.apply
+        with torch.enable_grad():
+            for source, needs in zip(sources, self.requires_grad, strict=True):
+                arguments.append(fresh(source.requires_grad_(True)) if needs else source)
+        edges = [argument.grad_fn for argument in arguments]
+        geometry = [_geometry(argument) for argument in arguments]
+        # A value of their own, so that what is a view of it can be told.
+        self.initial = [self._add(adapter.from_functional(a)) for a in arguments]
+
+        mode = torch.is_grad_enabled()
+        outputs = self.call(*arguments)
+        if torch.is_grad_enabled() != mode:
+            self.grad_mode = torch.is_grad_enabled()
+            torch.set_grad_enabled(mode)
+        if adapter.any_autocast() != self.autocast:
+            raise CannotTrace("the graph leaves autocast in another state")
+
+        self._read_inputs(arguments, edges, geometry)
+        differentiable = self._read_outputs(outputs, arguments)
+        for i, argument in enumerate(arguments):
+            if self.visible[i]:
+                differentiable.append((self.inputs[i], argument))
+        if differentiable:
+            self._backward(differentiable, sources)
+
+    def trace(self, fakes: Sequence[Tensor], table: adapter.Decompositions | None) -> Any:
+        self.autocast = adapter.any_autocast()
+        return adapter.trace_to_aten(self.run, fakes, table)
+
+    def _read_inputs(
+        self, arguments: Sequence[Tensor], edges: Sequence[Any], geometry: Sequence[Any]
+    ) -> None:
+        for i, argument in enumerate(arguments):
+            if adapter.storage_was_changed(argument):
+                raise CannotTrace("an input is given other memory")
+            visible = argument.requires_grad and argument.grad_fn is not edges[i]
+            if argument.requires_grad and argument.grad_fn is None:
+                raise CannotTrace("the graph makes an input require grad")
+            if self.requires_grad[i] and not argument.requires_grad:
+                raise CannotTrace("the graph detaches an input in place")
+            new = _geometry(argument)
+            if new != geometry[i] and argument.requires_grad:
+                raise CannotTrace("the shape of an input that requires grad is changed in place")
+            if visible and self.leaves[i] and self.requires_grad[i]:
+                raise CannotTrace("a leaf that requires grad is written to")
+            self.visible.append(visible)
+            self.final_grad.append(argument.requires_grad)
+            self.changed.append(new if new != geometry[i] else None)
+            self.inputs.append(self._add(adapter.from_functional(argument)))
+
+    def _read_outputs(self, outputs: Any, arguments: Sequence[Tensor]) -> list[tuple[int, Tensor]]:
+        self.single = not isinstance(outputs, tuple | list)
+        flat = [outputs] if self.single else list(outputs)
+        storages = {adapter.storage_key(a): i for i, a in enumerate(arguments)}
+        identity = {id(a): i for i, a in enumerate(arguments)}
+        seen: dict[int, int] = {}
+        for each in flat:
+            if not isinstance(each, Tensor):
+                if isinstance(each, torch.SymInt | torch.SymFloat | torch.SymBool | tuple | list):
+                    raise CannotTrace(f"an output is a {type(each).__name__}")
+                self.plain.append(("constant", each))
+            elif id(each) in identity:
+                self.plain.append(("input", identity[id(each)]))
+            elif id(each) in seen:
+                self.plain.append(("result", seen[id(each)]))
+            else:
+                if not hasattr(each, "elem"):
+                    raise CannotTrace("an output is a tensor that the graph owns")
+                if each.requires_grad and each.grad_fn is None:
+                    raise CannotTrace("an output is a new leaf that requires grad")
+                key = adapter.storage_key(each)
+                seen[id(each)] = len(self.results)
+                self.plain.append(("result", len(self.results)))
+                self.results.append(_Result(each, key, storages.get(key)))
+        return self._bases(arguments)
+
+    def _bases(self, arguments: Sequence[Tensor]) -> list[tuple[int, Tensor]]:
+        differentiable: list[tuple[int, Tensor]] = []
+        groups: dict[int, list[_Result]] = {}
+        for result in self.results:
+            groups.setdefault(result.storage, []).append(result)
+        bases: dict[int, Tensor] = {}
+        for result in self.results:
+            tensor, base = result.tensor, adapter.base_of(result.tensor)
+            self.detached.append(base is None)
+            value = adapter.from_functional(tensor)
+            if result.input is not None:
+                if tensor.requires_grad and base is not arguments[result.input]:
+                    raise CannotTrace("an output shares the memory of an input but not its history")
+            elif len(groups[result.storage]) == 1:
+                if value.stride() != tensor.stride():
+                    value = _restride(value, tensor)
+                if tensor.requires_grad:
+                    differentiable.append((len(self.values), tensor))
+            elif tensor.requires_grad:
+                base = tensor if base is None else base
+                if bases.setdefault(result.storage, base) is not base:
+                    raise CannotTrace("outputs share memory but not their history")
+            self.position.append(self._add(value))
+        for storage, base in bases.items():
+            self.bases[storage] = self._add(adapter.from_functional(base))
+            self.base_tensors[storage] = base
+            differentiable.append((self.bases[storage], base))
+        return differentiable
+
+    def _backward(
+        self, differentiable: list[tuple[int, Tensor]], sources: Sequence[Tensor]
+    ) -> None:
+        wanted = [s for s, needs in zip(sources, self.requires_grad, strict=True) if needs]
+        tangents = []
+        for position, tensor in differentiable:
+            # An operator without inputs stands for the tangent until the trace is over.
+            tangent = torch.empty_strided(
+                tensor.shape,
+                _dense_stride(self.values[position]),
+                dtype=tensor.dtype,
+                device=tensor.device,
+            )
+            tangents.append(tangent)
+            self.tangents.append(self._add(adapter.from_functional(tangent)))
+            self.tangent_of.append(position)
+        with adapter.autocast_off():
+            found = torch.autograd.grad(
+                [tensor for _, tensor in differentiable], wanted, tangents, allow_unused=True
+            )
+        remaining = iter(found)
+        for needs in self.requires_grad:
+            gradient = next(remaining) if needs else None
+            self.gradients.append(
+                None if gradient is None else self._add(adapter.from_functional(gradient))
+            )
+
+
+def _geometry(tensor: Tensor) -> tuple[Any, ...]:
+    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
+
+
+def _dense_stride(tensor: Tensor) -> tuple[int, ...]:
+    """Return the tensor's stride; that of a contiguous one if it has holes or overlaps."""
+    expected, contiguous = 1, []
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1 and stride != expected:
+            break
+        expected *= size
+    else:
+        return tensor.stride()
+    expected = 1
+    for size in reversed(tensor.shape):
+        contiguous.append(expected)
+        expected *= max(size, 1)
+    return tuple(reversed(contiguous))
+
+
+def _restride(value: Tensor, like: Tensor) -> Tensor:
+    new = torch.ops.aten.empty_strided.default(
+        list(like.shape), list(like.stride()), dtype=like.dtype, device=like.device
+    )
+    return cast("Tensor", torch.ops.aten.copy.default(new, value))
+
+
+def trace_joint(
+    gm: fx.GraphModule,
+    call: Callable[..., Any],
+    tensors: Sequence[Tensor],
+    decompositions: adapter.Decompositions | None,
+) -> Joint:
+    """Trace a graph of torch calls, forward and backward.
+
+    Args:
+        gm: the torch-level graph, to look at.
+        call: runs it on tensors in the place of ``tensors``.
+        tensors: the inputs; only their metadata is used.
+        decompositions: operator to function, as for ``make_fx``.
+
+    Raises:
+        CannotTrace: this graph has to run eagerly.
+    """
+    for node in gm.graph.nodes:
+        name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+        if node.op in ("call_method", "call_function") and name in _NEW_MEMORY:
+            raise CannotTrace(f"{name} gives a tensor other memory")
+    if not all(adapter.is_plain(tensor) for tensor in tensors):
+        raise CannotTrace("an input is no plain strided tensor")
+    with adapter.plain_state():
+        fakes = adapter.fakes_of(adapter.fake_mode(), tensors)
+        found = _Trace(call, [t.requires_grad for t in tensors], [t.is_leaf for t in tensors])
+        traced = found.trace(fakes, decompositions)
+    return _Assembly(traced, found, fakes).joint()
+
+
+class _Assembly:
+    """Makes the joint graph from a trace: tangents become inputs, no-ops go, outputs are chosen."""
+
+    def __init__(self, traced: fx.GraphModule, found: _Trace, fakes: list[Tensor]) -> None:
+        self.traced = traced
+        self.found = found
+        self.fakes = fakes
+        nodes = list(traced.graph.nodes)
+        self.placeholders = [node for node in nodes if node.op == "placeholder"]
+        self.values: list[Any] = list(nodes[-1].args[0])
+        if any(not isinstance(value, fx.Node) for value in self.values):
+            raise CannotTrace("a value in the trace is a constant")
+        self.forward: list[fx.Node] = []  # the outputs of the forward
+        self.forward_values: dict[int, int] = {}  # value -> position among them
+
+    def joint(self) -> Joint:
+        found = self.found
+        written = [w for i in range(len(found.inputs)) if (w := self._written(i)) is not None]
+        outputs = self._outputs()
+        differentiable = []
+        for position in found.tangent_of:
+            differentiable.append(self._output(position))
+        gradients: list[fx.Node | None] = [
+            None if position is None else self.values[position] for position in found.gradients
+        ]
+        gm, tangents = self._graph(gradients)
+        return Joint(
+            gm=gm,
+            fakes=[*self.fakes, *tangents],
+            forward_outputs=len(self.forward),
+            differentiable=differentiable,
+            geometry=[(tuple(t.shape), t.stride()) for t in tangents],
+            outputs=outputs,
+            written=written,
+            single=found.single,
+            grad_mode=found.grad_mode,
+        )
+
+    def _output(self, position: int) -> int:
+        """Let the forward return a value; return where."""
+        if position not in self.forward_values:
+            self.forward_values[position] = len(self.forward)
+            self.forward.append(self.values[position])
+        return self.forward_values[position]
+
+    def _strip(self, node: fx.Node) -> fx.Node:
+        """Return the node behind operators that only make another name."""
+        while _is_no_op(node):
+            node = node.args[0]  # type: ignore[assignment]
+        return node
+
+    def _written(self, i: int) -> Written | None:
+        found = self.found
+        position = found.inputs[i]
+        _, root = self._steps(self.values[position])
+        new_data = root is not self.placeholders[i]
+        geometry = found.changed[i]
+        if not new_data and not found.visible[i]:
+            if geometry is None:
+                return None
+            position_or_none = None
+        else:
+            position_or_none = self._output(position)
+        if geometry is not None:
+            offset = self.fakes[i].storage_offset()
+            geometry = (*geometry[:2], geometry[2] - offset)
+        return Written(i, position_or_none, found.visible[i], geometry)
+
+    def _steps(self, node: fx.Node) -> tuple[list[Any], fx.Node]:
+        """Return the view operators that made a value, first one first, and what they began at."""
+        steps: list[Any] = []
+        stops = {self.values[p] for p in (*self.found.inputs, *self.found.initial)}
+        while True:
+            item = None
+            source = node
+            if node in stops:
+                break
+            if node.op == "call_function" and node.target is operator.getitem:
+                source, item = node.args  # type: ignore[assignment]
+            if source.op != "call_function" or not adapter.is_view_op(source.target):
+                break
+            first, *rest = source.args
+            if _holds_node(rest) or _holds_node(source.kwargs.values()):
+                break
+            if not _is_no_op(source):
+                steps.append((source.target, tuple(rest), dict(source.kwargs), item))
+            node = first  # type: ignore[assignment]
+        return steps[::-1], self._strip(node)
+
+    def _outputs(self) -> list[Output]:
+        found = self.found
+        groups: dict[int, list[int]] = {}
+        for i, result in enumerate(found.results):
+            groups.setdefault(result.storage, []).append(i)
+        made: list[Output] = []
+        for i, result in enumerate(found.results):
+            if result.input is not None:
+                made.append(self._view_of_input(i, result))
+            elif len(groups[result.storage]) == 1:
+                made.append(Output("forward", self._output(found.position[i])))
+            else:
+                made.append(self._shared(i, result, groups[result.storage]))
+        outputs = []
+        for kind, value in found.plain:
+            if kind == "constant":
+                outputs.append(Output("constant", value=value))
+            elif kind == "input":
+                outputs.append(Output("input", value))
+            else:
+                outputs.append(made[value])
+        return outputs
+
+    def _view(self, i: int, steps: list[Any] | None, strided: Any) -> View:
+        tensor = self.found.results[i].tensor
+        return View(
+            () if steps is None else tuple(steps),
+            strided if steps is None else None,
+            tensor.requires_grad,
+            self.found.detached[i],
+            adapter.is_one_of_many(tensor),
+        )
+
+    def _view_of_input(self, i: int, result: _Result) -> Output:
+        found, index = self.found, result.input
+        assert index is not None
+        if result.tensor.requires_grad and not found.final_grad[index]:
+            raise CannotTrace("a view of an input requires grad, the input does not")
+        steps, root = self._steps(self.values[found.position[i]])
+        last = self._strip(self.values[found.inputs[index]])
+        if root is last and found.changed[index] is None:
+            return Output("input", index, view=self._view(i, steps, None))
+        fake, tensor = self.fakes[index], result.tensor
+        if fake.dtype != tensor.dtype or found.changed[index] is not None:
+            raise CannotTrace("an output is a view of an input in a way that is not known")
+        size, stride, offset = _geometry(tensor)
+        strided = (size, stride, offset - fake.storage_offset())
+        return Output("input", index, view=self._view(i, None, strided))
+
+    def _shared(self, i: int, result: _Result, group: list[int]) -> Output:
+        """Return how to make one of several outputs that share memory."""
+        found = self.found
+        position = found.bases.get(result.storage)
+        if position is None:
+            # Nobody needs a gradient: an output that is no view is the base, or the hidden base is.
+            roots = [self._steps(self.values[found.position[k]])[1] for k in group]
+            for k, root in zip(group, roots, strict=True):
+                if self._strip(self.values[found.position[k]]) is root:
+                    position = found.position[k]
+                    found.base_tensors[result.storage] = found.results[k].tensor
+                    break
+            else:
+                position = len(self.values)
+                self.values.append(roots[0])
+            found.bases[result.storage] = position
+        base = self._strip(self.values[position])
+        index = self._output(position)
+        if found.base_tensors.get(result.storage) is result.tensor:
+            return Output("forward", index)
+        steps, root = self._steps(self.values[found.position[i]])
+        if root is not base:
+            raise CannotTrace("outputs share memory in a way that is not known")
+        return Output("forward", index, view=self._view(i, steps, None))
+
+    def _graph(self, gradients: Sequence[fx.Node | None]) -> tuple[fx.GraphModule, list[Tensor]]:
+        found, old = self.found, self.traced.graph
+        new = fx.Graph()
+        copies: dict[fx.Node, fx.Node] = {}
+        stand_ins = [self.values[position] for position in found.tangents]
+        for i, node in enumerate(self.placeholders, 1):
+            copies[node] = new.placeholder(f"primals_{i}")
+            copies[node].meta = dict(node.meta)
+        for i, node in enumerate(stand_ins, 1):
+            copies[node] = new.placeholder(f"tangents_{i}")
+            copies[node].meta = dict(node.meta)
+        tag = "is_forward"  # for torch's partitioners
+        for node in old.nodes:
+            if stand_ins and node is stand_ins[0]:
+                tag = "is_backward"
+            if node in copies or node.op == "output":
+                continue
+            if _is_no_op(node):
+                copies[node] = copies[node.args[0]]
+            else:
+                copies[node] = new.node_copy(node, copies.__getitem__)
+                copies[node].meta["partitioner_tag"] = tag
+        taken: set[fx.Node] = set()
+        results: list[fx.Node | None] = []
+        for node in self.forward:
+            copy = copies[node]
+            root = copy
+            while root.op == "call_function" and adapter.is_view_op(root.target):
+                root = root.args[0]  # type: ignore[assignment]
+            if copy in taken or root.op == "placeholder" or root.op == "get_attr":
+                copy = self._clone(new, copy)
+            taken.add(copy)
+            results.append(copy)
+        results += [None if node is None else copies[node] for node in gradients]
+        new.output(tuple(results))
+        gm = fx.GraphModule(self.traced, new)
+        return gm, [node.meta["val"] for node in stand_ins]
+
+    @staticmethod
+    def _clone(graph: fx.Graph, node: fx.Node) -> fx.Node:
+        value = node.meta["val"]
+        after = node
+        if node.op == "placeholder":
+            after = [each for each in graph.nodes if each.op == "placeholder"][-1]
+        with graph.inserting_after(after):
+            clone = graph.call_function(torch.ops.aten.clone.default, (node,))
+        clone.meta["partitioner_tag"] = "is_forward"
+        clone.meta["val"] = value.clone()
+        return clone
+
+
+def _is_no_op(node: fx.Node) -> bool:
+    return (
+        node.op == "call_function"
+        and (getattr(getattr(node.target, "_schema", None), "name", "") in _NO_OPS)
+        and isinstance(node.args[0], fx.Node)
+    )
+
+
+def _holds_node(arguments: Any) -> bool:
+    found: list[fx.Node] = []
+    fx.map_arg(tuple(arguments), found.append)
+    return bool(found)

@@ -1,0 +1,231 @@
+"""Holds what runs around the compiled forward and backward; must not know how they were made.
+
+It writes inputs back, makes the outputs that alias something as views, gives autograd one function
+for the whole graph, and keeps autocast away from operators that were cast in the trace.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
+
+import torch
+from torch import Tensor
+
+from capture.backends.aot import adapter
+from capture.backends.aot.joint import Joint, Output, View, Written
+
+__all__ = ["Again", "Boxed", "autograd_call", "inference_call", "wrap"]
+
+Boxed: TypeAlias = Callable[[list[Any]], Sequence[Any]]
+#: (inputs, tangents) -> gradients, all of them with a history
+Again: TypeAlias = Callable[[Sequence[Tensor], Sequence[Tensor]], Sequence[Any]]
+
+
+def inference_call(forward: Boxed) -> Boxed:
+    """Return ``forward`` without autograd."""
+
+    def run(inputs: list[Any]) -> Sequence[Any]:
+        with torch.no_grad():
+            return _without_autocast(forward, inputs)
+
+    return run
+
+
+def autograd_call(
+    forward: Boxed,
+    backward: Boxed,
+    joint: Joint,
+    needs_copy: Sequence[int],
+    again: Again | None,
+) -> Boxed:
+    """Return ``forward`` and ``backward`` as one differentiable function.
+
+    Args:
+        forward: returns the outputs and what is saved.
+        backward: takes what was saved and the tangents, returns a gradient for each input.
+        joint: which outputs have a tangent, and of which geometry.
+        needs_copy: what is saved of memory that the graph's caller writes to, by position.
+        again: computes the gradients with torch calls, for a backward that is differentiated.
+    """
+    count, differentiable = joint.forward_outputs, joint.differentiable
+    expected = list(zip(differentiable, joint.geometry, strict=True))
+    other = [i for i in range(count) if i not in set(differentiable)]
+    copied = tuple(needs_copy)
+
+    def run_backward(arguments: list[Any]) -> Sequence[Any]:
+        return _without_autocast(backward, arguments)
+
+    class Twice(torch.autograd.Function):
+        """The backward as a function of its own, which has no derivative."""
+
+        @staticmethod
+        def forward(ctx: Any, *arguments: Any) -> Any:
+            return tuple(run_backward(list(arguments)))
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            raise RuntimeError(
+                "capture: this graph, compiled with its backward, has no double backward: it "
+                "writes to its inputs, is random, ran under autocast, or its inputs are gone or "
+                'changed; compile it with backend="eager"'
+            )
+
+    class Graph(torch.autograd.Function):
+        """The forward and backward of one captured graph."""
+
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> Any:
+            results = list(_without_autocast(forward, list(inputs)))
+            outputs, saved = results[:count], results[count:]
+            del results
+            for i in copied:
+                saved[i] = saved[i].clone()
+            ctx.save_for_backward(*saved)
+            if again is not None:
+                # Weakly: the graph keeps no more alive than eager code would.
+                ctx.inputs = [(weakref.ref(t), t._version) for t in inputs]
+            if other:
+                ctx.mark_non_differentiable(*[outputs[i] for i in other])
+            return tuple(outputs)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            arguments = list(ctx.saved_tensors)
+            if not adapter.keeps_graph():
+                adapter.clear_saved(ctx)
+            for i, (shape, stride) in expected:
+                tangent = gradients[i]
+                if tangent.stride() != stride:
+                    same = torch.empty_strided(
+                        shape, stride, dtype=tangent.dtype, device=tangent.device
+                    )
+                    tangent = same.copy_(tangent)
+                arguments.append(tangent)
+            if torch.is_grad_enabled():
+                if again is not None and (inputs := _unchanged(ctx.inputs)) is not None:
+                    return tuple(again(inputs, [gradients[i] for i in differentiable]))
+                twice: Any = Twice.apply
+                return twice(*arguments)
+            del gradients
+            return tuple(run_backward(arguments))
+
+    apply: Any = Graph.apply
+
+    def run(inputs: list[Any]) -> Any:
+        arguments = tuple(inputs)
+        inputs.clear()
+        if not torch.is_grad_enabled():  # the graph itself turned it on
+            with torch.enable_grad():
+                return apply(*arguments)
+        return apply(*arguments)
+
+    return run
+
+
+def _unchanged(inputs: Sequence[tuple[Any, int]]) -> list[Tensor] | None:
+    found = [(reference(), version) for reference, version in inputs]
+    if any(tensor is None or tensor._version != version for tensor, version in found):
+        return None
+    return [tensor for tensor, _ in found]
+
+
+def _without_autocast(function: Boxed, arguments: list[Any]) -> Sequence[Any]:
+    if adapter.any_autocast():
+        with adapter.autocast_off():
+            return function(arguments)
+    return function(arguments)
+
+
+def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:
+    """Return the graph as its caller sees it.
+
+    Args:
+        joint: what the outputs and the written inputs are.
+        call: the compiled graph.
+        eager: the graph of torch calls; runs when inputs share memory in a way that matters.
+    """
+    outputs, written = joint.outputs, joint.written
+    positions = [each.index for each in written]
+    kept = sorted({o.index for o in outputs if o.kind == "input"} | set(positions))
+    views = any(o.view is not None for o in outputs)
+    forward_only = [o.index for o in outputs if o.kind == "forward"]
+    simple = not kept and not views and len(forward_only) == len(outputs)
+    in_order = simple and forward_only == list(range(joint.forward_outputs))
+    single, grad_mode = joint.single, joint.grad_mode
+
+    def run(inputs: list[Any]) -> Any:
+        if positions and adapter.same_storage(inputs, positions):
+            return eager(inputs)
+        ours = {i: inputs[i] for i in kept}
+        results = call(inputs)
+        for each in written:
+            _write(ours[each.index], each, results)
+        if in_order:
+            found = results
+        elif simple:
+            found = [results[i] for i in forward_only]
+        else:
+            made: dict[int, Any] = {}
+            found = [_output(each, ours, results, made) for each in outputs]
+        if grad_mode is not None:
+            torch.set_grad_enabled(grad_mode)
+        return found[0] if single else tuple(found)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def _write(tensor: Tensor, each: Written, results: Sequence[Any]) -> None:
+    if each.geometry is not None:
+        size, stride, offset = each.geometry
+        tensor.as_strided_(size, stride, tensor.storage_offset() + offset)
+    if each.source is None:
+        return
+    if each.differentiable:
+        tensor.copy_(results[each.source])
+    else:
+        with torch.no_grad():
+            tensor.copy_(results[each.source])
+
+
+def _output(
+    each: Output, inputs: dict[int, Any], results: Sequence[Any], made: dict[int, Any]
+) -> Any:
+    if each.kind == "constant":
+        return each.value
+    base = inputs[each.index] if each.kind == "input" else results[each.index]
+    if each.view is None:
+        return base
+    # The same output twice is one tensor.
+    if id(each) not in made:
+        made[id(each)] = _view(base, each.view)
+    return made[id(each)]
+
+
+def _view(base: Tensor, view: View) -> Tensor:
+    if not view.requires_grad and view.detached:
+        base = base.detach()
+    if base.requires_grad != view.requires_grad or not torch.is_grad_enabled():
+        with torch.set_grad_enabled(view.requires_grad):
+            tensor = _replay(base, view)
+    else:
+        tensor = _replay(base, view)
+    if view.one_of_many:
+        adapter.make_one_of_many(tensor)
+    return tensor
+
+
+def _replay(base: Tensor, view: View) -> Tensor:
+    if view.strided is not None:
+        size, stride, offset = view.strided
+        return base.as_strided(size, stride, base.storage_offset() + offset)
+    tensor: Any = base
+    for target, arguments, keywords, item in view.steps:
+        tensor = target(tensor, *arguments, **keywords)
+        if item is not None:
+            tensor = tensor[item]
+    if tensor is base and not view.detached:  # no step at all: another tensor of the same memory
+        tensor = torch.ops.aten.alias.default(base)
+    return cast("Tensor", tensor)

@@ -1,0 +1,275 @@
+"""Holds the AOT stage: trace, partition, compile, wrap; runs eagerly what it cannot do right."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, fx
+
+from capture import logs
+from capture.backends.aot import adapter, runtime
+from capture.backends.aot.joint import CannotTrace, Joint, trace_joint
+from capture.backends.boxed import boxed_forward
+
+__all__ = ["Compiler", "PartitionFn", "Stage", "make_boxed"]
+
+Compiler: TypeAlias = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
+PartitionFn: TypeAlias = Callable[..., tuple[fx.GraphModule, fx.GraphModule]]
+
+# A graph with Python numbers among its inputs is traced once for each of so many values.
+_MOST_VALUES = 8
+_artifact = logs.artifact("aot")
+
+
+def make_boxed(function: Callable[..., Any]) -> runtime.Boxed:
+    """Return a function of separate arguments as one that takes a list, which it empties."""
+    if getattr(function, "_boxed_call", False):
+        return function
+
+    @functools.wraps(function)
+    def boxed(inputs: list[Any]) -> Any:
+        arguments = tuple(inputs)
+        inputs.clear()
+        return function(*arguments)
+
+    boxed._boxed_call = True  # type: ignore[attr-defined]
+    return boxed
+
+
+class Stage:
+    """One captured graph, compiled when its inputs are known.
+
+    Args:
+        gm: the graph of torch calls.
+        fw_compiler: compiles the forward, or the whole graph where no gradient is needed.
+        bw_compiler: compiles the backward.
+        partition_fn: splits the joint graph.
+        decompositions: operator to function; None keeps all operators.
+    """
+
+    def __init__(
+        self,
+        gm: fx.GraphModule,
+        fw_compiler: Compiler,
+        bw_compiler: Compiler,
+        partition_fn: PartitionFn,
+        decompositions: adapter.Decompositions | None,
+    ) -> None:
+        self.gm = gm
+        self.fw_compiler = fw_compiler
+        self.bw_compiler = bw_compiler
+        self.partition_fn = partition_fn
+        self.decompositions = decompositions
+        self.owned = dict([*gm.named_parameters(), *gm.named_buffers()])
+        self.eager: runtime.Boxed = functools.partial(boxed_forward(gm), gm)
+        self.eager._boxed_call = True  # type: ignore[attr-defined]
+
+    def compile(self, inputs: Sequence[Any]) -> runtime.Boxed:
+        """Return the graph as a boxed function for inputs like these."""
+        if any(type(value) in (torch.SymInt, torch.SymFloat, torch.SymBool) for value in inputs):
+            return self._run_eagerly("an input is symbolic")
+        places = [i for i, value in enumerate(inputs) if isinstance(value, Tensor)]
+        if len(places) == len(inputs):
+            return self._specialize(inputs, places)
+        return self._by_numbers(inputs, places)
+
+    def _by_numbers(self, inputs: Sequence[Any], places: list[int]) -> runtime.Boxed:
+        others = [i for i in range(len(inputs)) if i not in set(places)]
+        compiled: dict[tuple[Any, ...], runtime.Boxed] = {}
+
+        def run(arguments: list[Any]) -> Any:
+            key = tuple((type(arguments[i]), repr(arguments[i])) for i in others)
+            call = compiled.get(key)
+            if call is None:
+                if len(compiled) >= _MOST_VALUES:
+                    return self.eager(arguments)
+                call = compiled[key] = self._specialize(arguments, places)
+                if len(compiled) == _MOST_VALUES:
+                    _artifact.info("runs eagerly for further values of the inputs %s", others)
+            return call(arguments)
+
+        if not all(isinstance(inputs[i], bool | int | float | complex | str) for i in others):
+            return self._run_eagerly("an input is neither a tensor nor a number")
+        compiled[tuple((type(inputs[i]), repr(inputs[i])) for i in others)] = self._specialize(
+            inputs, places
+        )
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    def _run_eagerly(self, reason: str) -> runtime.Boxed:
+        _artifact.info("runs eagerly: %s", reason)
+        return self.eager
+
+    def _specialize(self, inputs: Sequence[Any], places: list[int]) -> runtime.Boxed:
+        template = list(inputs)
+        for i in places:
+            template[i] = None
+        names = list(self.owned)
+        owned = list(self.owned.values())
+        tensors = [inputs[i] for i in places] + owned
+        del inputs
+
+        def call(*arguments: Tensor) -> Any:
+            values = list(template)
+            for i, value in zip(places, arguments[: len(places)], strict=True):
+                values[i] = value
+            if not names:
+                return self.gm(*values)
+            replaced = dict(zip(names, arguments[len(places) :], strict=True))
+            return torch.func.functional_call(self.gm, replaced, tuple(values))
+
+        if adapter.inside_a_mode():
+            return self._run_eagerly("a torch mode or functorch transform is active")
+        try:
+            joint = trace_joint(self.gm, call, tensors, self.decompositions)
+        except Exception as error:
+            if not isinstance(error, CannotTrace):
+                _artifact.debug("the trace failed\n%s", "".join(traceback.format_exception(error)))
+            return self._run_eagerly(_reason(error))
+        _artifact.debug("joint graph\n%s", joint.gm.graph)
+        try:
+            parts = self._split(joint)
+        except Exception as error:
+            return self._run_eagerly(f"the partitioner failed: {_reason(error)}")
+        inner = self._compile(joint, *parts, self._again(joint, call, tensors))
+        whole = len(template) == len(places) and not owned
+        eager = self.eager if whole else self._eager_of(template, places)
+        wrapped = runtime.wrap(joint, inner, eager)
+        if whole:
+            return wrapped
+
+        def run(arguments: list[Any]) -> Any:
+            picked = [arguments[i] for i in places]
+            arguments.clear()
+            picked += owned
+            return wrapped(picked)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    def _eager_of(self, template: list[Any], places: list[int]) -> runtime.Boxed:
+        def run(tensors: list[Any]) -> Any:
+            values = list(template)
+            for i, value in zip(places, tensors, strict=False):
+                values[i] = value
+            tensors.clear()
+            return self.eager(values)
+
+        return run
+
+    def _split(self, joint: Joint) -> tuple[fx.GraphModule, fx.GraphModule | None]:
+        if not joint.differentiable:
+            count = joint.forward_outputs
+            (output,) = (node for node in joint.gm.graph.nodes if node.op == "output")
+            output.args = (tuple(output.args[0][:count]),)
+            joint.gm.graph.eliminate_dead_code()
+            joint.gm.recompile()
+            return joint.gm, None
+        return self.partition_fn(joint.gm, joint.fakes, num_fwd_outputs=joint.forward_outputs)
+
+    def _again(
+        self, joint: Joint, call: Callable[..., Any], tensors: Sequence[Tensor]
+    ) -> runtime.Again | None:
+        """Return what computes the differentiable outputs again with torch calls, if that can be.
+
+        A backward that is itself differentiated needs them with their history.
+        """
+        if joint.written or adapter.any_autocast() or _is_random(joint.gm):
+            return None
+        outputs = enumerate(joint.outputs)
+        places = {o.index: i for i, o in outputs if o.kind == "forward" and o.view is None}
+        wanted = [places[k] for k in joint.differentiable if k in places]
+        if len(wanted) < len(joint.differentiable):
+            return None
+        needs = [tensor.requires_grad for tensor in tensors]
+
+        def again(inputs: Sequence[Tensor], tangents: Sequence[Tensor]) -> Sequence[Any]:
+            # Names of their own: an input may be computed from another one.
+            ours = [t.view_as(t) if need else t for t, need in zip(inputs, needs, strict=True)]
+            found = call(*ours)
+            outputs = [found] if joint.single else found
+            gradients = iter(
+                torch.autograd.grad(
+                    [outputs[i] for i in wanted],
+                    [t for t, need in zip(ours, needs, strict=True) if need],
+                    tangents,
+                    create_graph=True,
+                    allow_unused=True,
+                )
+            )
+            return [next(gradients) if need else None for need in needs]
+
+        return again
+
+    def _compile(
+        self,
+        joint: Joint,
+        forward: fx.GraphModule,
+        backward: fx.GraphModule | None,
+        again: runtime.Again | None,
+    ) -> runtime.Boxed:
+        _artifact.info("forward graph\n%s", forward.graph)
+        compiled = make_boxed(self.fw_compiler(forward, _values(forward)))
+        if backward is None:
+            return runtime.inference_call(compiled)
+        _artifact.info("backward graph\n%s", backward.graph)
+        (output,) = (node for node in forward.graph.nodes if node.op == "output")
+        saved = output.args[0][joint.forward_outputs :]
+        taken = [node.name for node in backward.graph.nodes if node.op == "placeholder"]
+        tangents = [name for name in taken if name.startswith("tangents_")]
+        wanted = [f"tangents_{i + 1}" for i in range(len(joint.differentiable))]
+        backward_call = make_boxed(self.bw_compiler(backward, _values(backward)))
+        if [node.name for node in saved] + tangents != taken or tangents != wanted:
+            backward_call = _reorder(backward_call, [*(n.name for n in saved), *wanted], taken)
+        return runtime.autograd_call(
+            compiled, backward_call, joint, _overwritten(joint, saved), again
+        )
+
+
+def _reorder(backward: runtime.Boxed, given: Sequence[str], taken: Sequence[str]) -> runtime.Boxed:
+    """Adapt what the backward takes: a partitioner may leave out tangents or mix them."""
+    order = [list(given).index(name) for name in taken]
+
+    def call(arguments: list[Any]) -> Any:
+        picked = [arguments[i] for i in order]
+        arguments.clear()
+        return backward(picked)
+
+    return call
+
+
+def _is_random(gm: fx.GraphModule) -> bool:
+    return any(
+        torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        for node in gm.graph.nodes
+    )
+
+
+def _overwritten(joint: Joint, saved: Sequence[fx.Node]) -> list[int]:
+    """Return which saved values lie in the memory of inputs that are written to afterwards."""
+    written = [each.index for each in joint.written if each.source is not None]
+    keys = {adapter.storage_key(joint.fakes[i]) for i in written}
+    names = {f"primals_{i + 1}" for i in written}
+    return [
+        i
+        for i, node in enumerate(saved)
+        if node.name in names
+        or (
+            isinstance(value := node.meta.get("val"), Tensor) and adapter.storage_key(value) in keys
+        )
+    ]
+
+
+def _values(gm: fx.GraphModule) -> list[Any]:
+    return [node.meta.get("val") for node in gm.graph.nodes if node.op == "placeholder"]
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, CannotTrace):
+        return str(error)
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
