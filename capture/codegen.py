@@ -59,7 +59,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CannotRebuild", "Codegen"]
 
-_LITERALS = frozenset({type(None), bool, int, str, bytes})
+
+def _is_shared(value: Any) -> bool:
+    """True for constants of which Python has one object: the others keep their identity."""
+    return value is None or type(value) is bool or (type(value) is int and -5 <= value <= 256)
 
 
 class CannotRebuild(GraphBreak):
@@ -120,18 +123,9 @@ class Codegen:
 
     def literal(self, value: Any) -> str:
         """An expression for a constant."""
-        kind = type(value)
-        if kind is int and value.bit_length() > 256:
-            return self.const(value)
         if value is Ellipsis:
             return "..."  # the epilogue has no builtins
-        if value is Ellipsis:
-            return "..."
-        if kind in _LITERALS and not (kind is str and len(value) > 200):
-            return repr(value)
-        if kind is float and value == value and value not in (float("inf"), float("-inf")):
-            return repr(value)
-        return self.const(value)
+        return repr(value) if _is_shared(value) else self.const(value)
 
     def ref(self, v: Variable) -> str:
         """An expression for a variable; objects made during capture are built once."""
@@ -142,6 +136,8 @@ class Codegen:
             v = v.real
         kind = type(v)
         if isinstance(v, ConstantVariable):
+            if v.source is not None and not _is_shared(v.value):
+                return self.capture(v.source)
             return self.literal(v.value)
         if v.source is not None:
             return self.capture(v.source)
@@ -466,6 +462,11 @@ def _iterator(cg: Codegen, v: IteratorVariable) -> str:
         return cg.temp(f"{cg.const(zip, 'zip')}({cg.refs(v.parts)}{strict})")
     if kind == "map":
         return cg.temp(f"{cg.const(map, 'map')}({cg.refs(v.parts)})")
+    if kind == "deque":
+        name = cg.temp(f"{it}({cg.ref(v.target)})")
+        for _ in range(v.position):
+            cg.lines.append(f"{cg.const(next, 'next')}({name})")
+        return name
     if kind.startswith("dict_") or kind == "set":
         target, snapshot = v.target
         owner = target.owner if isinstance(target, InstanceDictVariable) else target
@@ -502,7 +503,8 @@ _EXHAUSTED: dict[type, Callable[[], Any]] = {
     for make in (
         lambda: iter([]), lambda: iter(()), lambda: iter(range(0)), lambda: iter(""),
         lambda: iter(b""), lambda: iter({}), lambda: iter({}.values()), lambda: iter({}.items()),
-        lambda: iter(set()), lambda: reversed([]), lambda: enumerate(()), zip,
+        lambda: iter(set()),
+        lambda: iter(collections.deque()), lambda: reversed([]), lambda: enumerate(()), zip,
     )
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ return or a graph break; calls of Python functions push a frame, so depth costs 
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 import types
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from capture import break_reasons as reasons
+from capture import polyfills
 from capture.config import settings as config
 from capture.errors import GraphBreak, Signal, SkipFrame
 from capture.graph.output_graph import OutputGraph
@@ -72,6 +74,7 @@ _MAX_FRAMES = 1000
 _MAX_RECURSION = 40
 # Frames that wait for each other within an instruction: each takes native stack of the compiler.
 _MAX_NESTING = 50
+_POLYFILLS = os.path.dirname(polyfills.__file__) + os.sep
 _MODULE_CALL_IMPL = torch.nn.Module._call_impl
 
 
@@ -296,7 +299,10 @@ class Translator:
     ) -> Variable:
         """Arithmetic on Python numbers in the graph."""
         graph_args = tuple(self.graph_argument(a) for a in args)
-        result = self.add_to_graph("call_function", fn, graph_args, {})
+        try:
+            result = self.add_to_graph("call_function", fn, graph_args, {})
+        except CannotPropagate as error:
+            unsupported(reasons.OPERATOR_METADATA, str(error))
         self.mutations += 1
         if isinstance(result, ScalarValue):
             return ScalarVariable(result, text, sources, None)
@@ -381,6 +387,7 @@ class Translator:
                 if frame.handled:
                     current = frame.handled[-1]
                     if current is not exception:
+                        _cut_cycle(current, exception)
                         exception.context = current
                     return
 
@@ -474,9 +481,9 @@ class Translator:
         found = frame.globals.get_hashed(self, name)
         if found is not None:
             return found
-        if not hasattr(builtins, name):
+        if name not in builtins.__dict__:
             self.raise_error(NameError, f"name {name!r} is not defined")
-        return self.load_builtin(name, getattr(builtins, name))
+        return self.load_builtin(name, builtins.__dict__[name])
 
     def load_builtin(self, name: str, value: Any) -> Variable:
         """A name of the builtins module, guarded to be what it is now."""
@@ -545,7 +552,21 @@ class Translator:
                 self.break_here(frame, signal)
 
     def break_here(self, frame: Frame, signal: GraphBreak) -> NoReturn:
-        """End the piece in front of the instruction; translate again if it did something."""
+        """End the piece in front of the instruction; translate again if it did something.
+
+        A C function that a polyfill stands for is called as such: no frame of ours goes on alone.
+        """
+        for position, entered in enumerate(self.frames):
+            if entered is frame:
+                break
+            if position and entered.code.co_filename.startswith(_POLYFILLS):
+                frame = self.frames[position - 1]
+                self.break_at[frame.ordinal] = signal
+                raise Restart()
+        if len(self.frames) > 1 and frame.code.co_filename.startswith(_POLYFILLS):
+            frame = self.frames[_position(self.frames, frame) - 1]
+            self.break_at[frame.ordinal] = signal
+            raise Restart()
         if self.mutations != frame.mark:
             self.break_at[frame.ordinal] = signal
             raise Restart()
@@ -591,6 +612,15 @@ class Translator:
             frame.stack.append(ConstantVariable(frame.instructions[index].offset // 2))
         frame.stack.append(signal.exception)
         frame.index = entry.target
+
+
+def _cut_cycle(chain: Variable, exception: Variable) -> None:
+    """Take an exception out of a chain of contexts that it is about to head."""
+    while isinstance(chain, ExceptionVariable) and chain.context is not None:
+        if chain.context is exception:
+            chain.context = None
+            return
+        chain = chain.context
 
 
 def _is_own_handler(frame: Frame, target: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 import types
 import weakref
@@ -30,6 +31,7 @@ from capture.variables.tensor import TensorVariable
 
 LIST_ITERATOR: type = type(iter([]))
 TUPLE_ITERATOR: type = type(iter(()))
+DEQUE_ITERATOR: type = type(iter(collections.deque()))
 RANGE_ITERATOR: type = type(iter(range(0)))
 _DICT_ITERATORS: dict[str, type] = {
     "keys": type(iter({})),
@@ -55,6 +57,8 @@ def get_iter(tracer: Tracer, obj: Variable) -> Variable:
         return made
     if raw is None:
         tracer.raise_error(TypeError, f"{cls.__name__!r} object is not iterable")
+    if isinstance(obj, ListVariable) and obj.is_deque:
+        return IteratorVariable(DEQUE_ITERATOR, "deque", _next_of_deque, obj)
     if isinstance(obj, SequenceVariable):
         kind = LIST_ITERATOR if isinstance(obj, ListVariable) else TUPLE_ITERATOR
         return IteratorVariable(kind, "sequence", _next_of_sequence, obj)
@@ -73,9 +77,7 @@ def get_iter(tracer: Tracer, obj: Variable) -> Variable:
         return _dict_iterator(tracer, obj.target, obj.kind)
     if isinstance(obj, SetVariable):
         order = set_order(tracer, obj)
-        return stamp(
-            tracer, IteratorVariable(type(iter(set())), "set", _next_of_set, (obj, order))
-        )
+        return stamp(tracer, IteratorVariable(type(iter(set())), "set", _next_of_set, (obj, order)))
     if isinstance(obj, TensorVariable):
         if not obj.meta.shape:
             tracer.raise_error(TypeError, "iteration over a 0-d tensor")
@@ -151,6 +153,16 @@ def _next_of_sequence(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     it.position += 1
     item: Variable = items[it.position - 1]
     return item
+
+
+def _next_of_deque(tracer: Tracer, it: IteratorVariable) -> Variable | None:
+    owner: ListVariable = it.target
+    if not it.position:
+        it.parts = [*owner.items(tracer)]
+    items = owner.items(tracer)
+    if len(items) != len(it.parts) or any(a is not b for a, b in zip(items, it.parts, strict=True)):
+        unsupported(reasons.UNKNOWN_OPERATION, "a deque changed while it is iterated")
+    return _next_of_sequence(tracer, it)
 
 
 def _next_of_range(tracer: Tracer, it: IteratorVariable) -> Variable | None:

@@ -213,3 +213,93 @@ def test_there_is_one_empty_tuple() -> None:
         return a[5:] is a[4:4], a[:] is a, a * 1 is a, a + () is a
 
     check(fn)
+
+
+def test_constants_keep_their_identity() -> None:
+    name = "".join(["a long ", "name"])
+
+    def fn() -> bool:
+        held = [name, 1000.5]
+        print(end="")
+        return held[0] is name
+
+    check(fn)
+
+
+def test_break_inside_a_builtin_leaves_the_builtin_itself() -> None:
+    class Counter:
+        n = 0
+
+        def __call__(self) -> int:
+            self.n += 1
+            return self.n
+
+    def fn() -> Any:
+        it = iter(Counter(), 4)
+        print(end="")
+        return type(it).__name__, list(it)
+
+    check(fn)
+
+
+def test_names_of_a_code_object_are_a_tuple() -> None:
+    def fn() -> Any:
+        def inner(a: int, b: int) -> None: ...
+
+        return inner.__code__.co_varnames == ("a", "b"), inner.__code__.co_varnames[0]
+
+    check(fn)
+
+
+def test_attributes_of_the_builtins_module_are_no_names() -> None:
+    check(eval("lambda: __annotations__", {}))
+
+
+def test_arguments_of_object_new() -> None:
+    class Plain:
+        pass
+
+    check(lambda: Plain.__new__(Plain, 1))  # type: ignore[call-arg]
+    check(lambda: Plain(1))  # type: ignore[call-arg]
+
+
+def test_class_whose_instances_are_no_exceptions_cannot_be_raised() -> None:
+    class Odd(Exception):
+        def __new__(cls) -> Any:
+            return object()
+
+    def fn() -> None:
+        raise Odd
+
+    check(fn)
+
+
+def test_context_of_an_exception_from_outside() -> None:
+    def fn() -> Any:
+        try:
+            try:
+                raise IndexError("first")
+            except IndexError:
+                raise OSError("second") from None
+        except OSError as error:
+            print(end="")
+            return repr(error.__context__)
+
+    check(fn)
+
+
+def test_power_of_an_integer_that_changes() -> None:
+    compiled = capture.compile(lambda n: n**2, backend="eager")
+    assert [compiled(n) for n in range(5)] == [0, 1, 4, 9, 16]
+
+
+def test_deque_changed_while_it_is_iterated() -> None:
+    from collections import deque
+
+    def fn() -> Any:
+        d = deque([1, 2, 3])
+        for i in d:
+            d.append(i)
+        return d
+
+    check(fn)

@@ -9,7 +9,7 @@ from capture.instructions.ops import Op
 from capture.symbolic_convert.registry import raw
 from capture.variables import builtins
 from capture.variables.base import ObservedException, Variable, unsupported
-from capture.variables.constant import boolean
+from capture.variables.constant import boolean, is_none
 from capture.variables.objects import ClassVariable, ExceptionVariable, ObjectVariable
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def raise_varargs(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     if cause is not None:
         if isinstance(cause, ClassVariable):
             cause = tracer.call(cause, [], {}).realize(tracer)
+        if not (is_none(cause) or is_exception(cause)):
+            tracer.raise_error(TypeError, "exception causes must derive from BaseException")
         exception.cause = cause
         exception.suppress_context = True
     tracer.set_context(exception)
@@ -61,7 +63,11 @@ def raise_varargs(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 def as_exception(tracer: Translator, v: Variable) -> Variable:
     """An exception instance from what was raised."""
     if isinstance(v, ClassVariable) and issubclass(v.value, BaseException):
-        return tracer.call(v, [], {}).realize(tracer)
+        made = tracer.call(v, [], {}).realize(tracer)
+        if not is_exception(made):
+            text = f"calling {v.value!r} should have returned an instance of BaseException"
+            tracer.raise_error(TypeError, f"{text}, not {made.python_type()!r}")
+        return made
     if isinstance(v, ObjectVariable) and is_exception(v):
         return v
     tracer.raise_error(TypeError, "exceptions must derive from BaseException")

@@ -78,7 +78,7 @@ def function_getattr(tracer: Tracer, fn: FunctionVariable, name: str) -> Variabl
         known = getattr(fn.value, name)
         if fn.source is not None:
             return tracer.wrap(known, AttrSource(fn.source, name))
-        return ConstantVariable(known)
+        return tracer.wrap_static(known, None)
     if name in ("__name__", "__qualname__"):
         return ConstantVariable(fn.name if name == "__name__" else fn.qualname)
     if name == "__code__":
@@ -112,6 +112,9 @@ def method_getattr(tracer: Tracer, method: MethodVariable, name: str) -> Variabl
         return method.fn
     if name == "__class__":
         return tracer.class_variable(method.python_type(), None)
+    if name.startswith("__") and lookup_mro(method.python_type(), name)[0] is not MISSING:
+        if name not in ("__name__", "__qualname__", "__doc__"):
+            unsupported(reasons.UNKNOWN_ATTRIBUTE, f"method.{name}")
     return load_attr(tracer, method.fn, name)
 
 

@@ -178,7 +178,7 @@ def native_member(tracer: Tracer, raw: Any, obj: Variable, cls: type, name: str)
     if isinstance(obj, ConstantVariable):
         value = getattr(obj.value, name)
         if isinstance(value, FOLDABLE):
-            return ConstantVariable(value)
+            return tracer.wrap_result(value)
         unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
     if isinstance(obj, ObjectVariable):
         if obj.source is None and obj.value is not MISSING:

@@ -134,6 +134,10 @@ def store_exception_attr(exc: ExceptionVariable, name: str, value: Any) -> bool:
     """Assign ``__cause__``, ``__context__`` and the like; False if there is no rule."""
     if value is DELETED:
         return False
+    if name in ("__cause__", "__context__") and not issubclass(
+        value.python_type(), (BaseException, type(None))
+    ):
+        return False
     if name == "__cause__":
         exc.cause = value
         exc.suppress_context = True

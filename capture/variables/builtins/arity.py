@@ -84,7 +84,7 @@ def _shape(value: Any) -> _Shape | None:
 
 
 def _fixed(least: int, most: int, *callables: Any) -> dict[Any, _Shape]:
-    return {c: (least, most, _NO_KEYWORDS) for c in callables}
+    return dict.fromkeys(callables, (least, most, _NO_KEYWORDS))
 
 
 # What has no signature that Python can tell. The receiver counts.

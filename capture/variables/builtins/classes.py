@@ -44,7 +44,7 @@ def native_new(
         return None
     if issubclass(cls, BaseException):
         owner = getattr(new, "__self__", None)
-        if isinstance(owner, type) and not issubclass(owner, _SPECIAL_EXCEPTIONS) and not kwargs:
+        if isinstance(owner, type) and not issubclass(cls, _SPECIAL_EXCEPTIONS) and not kwargs:
             return stamp(tracer, ExceptionVariable(cls, list(args), cls_var))
         return None
     if new is object.__new__:
@@ -80,6 +80,11 @@ _SPECIAL_EXCEPTIONS = (OSError, BaseExceptionGroup, UnicodeError, SyntaxError, I
 def _object_new(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     cls = args[0]
     assert isinstance(cls, ClassVariable)
+    if len(args) > 1 or kwargs:
+        new = lookup_mro(cls.value, "__new__")[0]
+        init = lookup_mro(cls.value, "__init__")[0]
+        if new is not object.__new__ or init is object.__init__:
+            return None  # a TypeError
     return native_new(tracer, object.__new__, cls, [], {})
 
 

@@ -42,6 +42,11 @@ def hash_key(tracer: Tracer, v: Variable) -> Any:
     if isinstance(v, TensorVariable):
         return ObjectKey(v, id(v), None)
     if isinstance(v, (ClassVariable, ModuleVariable)) and v.value is not MISSING:
+        kind = type(v.value)
+        if kind.__hash__ is None:
+            tracer.raise_error(TypeError, f"unhashable type: {kind.__name__!r}")
+        if kind.__eq__ is not object.__eq__ or isinstance(kind.__hash__, types.FunctionType):
+            _unhashable(v)
         return v.value
     if isinstance(v, TupleVariable) and not isinstance(
         lookup_mro(v.cls, "__hash__")[0], types.FunctionType

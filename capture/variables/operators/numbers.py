@@ -66,9 +66,7 @@ def _power_keeps_type(base: Variable, exponent: Variable) -> bool:
     """True if the type of a power does not depend on the numbers (2 ** -1, (-8.0) ** 0.5)."""
     if exponent.python_type() is float:
         return isinstance(base, ConstantVariable) and base.value > 0
-    if base.python_type() is float:
-        return True
-    return isinstance(exponent, ConstantVariable) and exponent.value >= 0
+    return base.python_type() is float
 
 
 def _is_huge(number: int) -> bool:
