@@ -24,7 +24,7 @@ __all__ = [
     "snapshot",
 ]
 
-_MAX_EVENTS = 10_000
+_MAX_EVENTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,9 +96,17 @@ class _CompiledModule:
     hooks and ``training`` are the same objects under the same names.
     """
 
+    __slots__ = ()
+
+    # Slots of the class that is made for each class of modules, so that a compiled module goes as
+    # soon as nobody refers to it; what hangs on a class goes with the garbage collector only.
     _capture_call: Any
     _capture_original: Any
     _capture_settings: dict[str, Any]
+
+    @property
+    def _orig_mod(self) -> torch.nn.Module:
+        return self._capture_original  # type: ignore[no-any-return]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._capture_call(*args, **kwargs)
@@ -121,25 +129,30 @@ def _compile_module(
     module: torch.nn.Module, region: Region, settings: dict[str, Any]
 ) -> torch.nn.Module:
     """A module of a subclass of the original's class that shares its state."""
-    cls = type(module)
     if isinstance(module, _CompiledModule):
         module = module._capture_original
-        cls = type(module)
-    call = CompiledFunction(module, region)
+    made: Any = _compiled_class(type(module))
+    compiled: torch.nn.Module = made.__new__(made)
+    object.__setattr__(compiled, "__dict__", module.__dict__)
+    object.__setattr__(compiled, "_capture_call", CompiledFunction(module, region))
+    object.__setattr__(compiled, "_capture_original", module)
+    object.__setattr__(compiled, "_capture_settings", settings)
+    return compiled
+
+
+def _compiled_class(cls: type[torch.nn.Module]) -> type:
+    """The class of compiled modules of a class; it lives as long as it has instances."""
+    bases = (_CompiledModule, cls)
+    for known in cls.__subclasses__():
+        if known.__bases__ == bases:
+            return known
     namespace = {
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
         "__doc__": cls.__doc__,
-        "_capture_call": staticmethod(call),
-        "_capture_original": module,
-        "_capture_settings": settings,
-        "_orig_mod": module,
+        "__slots__": ("_capture_call", "_capture_original", "_capture_settings"),
     }
-    bases = (_CompiledModule, cls)
-    made: Any = types.new_class(cls.__name__, bases, {}, lambda ns: ns.update(namespace))
-    compiled: torch.nn.Module = made.__new__(made)
-    object.__setattr__(compiled, "__dict__", module.__dict__)
-    return compiled
+    return types.new_class(cls.__name__, bases, {}, lambda ns: ns.update(namespace))
 
 
 @overload
