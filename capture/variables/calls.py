@@ -7,14 +7,11 @@ interpreter pushes it, so that a graph break inside can go on in the callee.
 from __future__ import annotations
 
 import types
-import weakref
-from typing import Any
 
 import torch
 
 from capture import break_reasons as reasons
 from capture._native import CompiledFunction, Disabled
-from capture.guards.kinds import ExprHolds
 from capture.sources import AttrSource, WrappedSource
 from capture.variables import builtins as builtin_rules
 from capture.variables import torch_calls
@@ -77,8 +74,6 @@ def start_call(
                 # Compiled code calls compiled code: it is one region.
                 fn = tracer.wrap(fn.value.fn, AttrSource(fn.source, "fn"))
                 continue
-            if isinstance(fn.value, weakref.ref) and not args and not kwargs:
-                return referent(tracer, fn)
             if isinstance(fn.value, Disabled):
                 unsupported(reasons.DISABLED, fn.describe())
             rule = torch_calls.object_rule(tracer, fn, args, kwargs)
@@ -100,22 +95,6 @@ def start_call(
                 tracer.raise_error(TypeError, f"{fn.cls.__name__!r} object is not callable")
             unsupported(reasons.UNKNOWN_CALLABLE, fn.describe())
         tracer.raise_error(TypeError, f"{fn.python_type().__name__!r} object is not callable")
-
-
-def referent(tracer: Tracer, reference: ObjectVariable) -> Variable:
-    """What a weak reference refers to, if it is an object that was met before."""
-    target = reference.value()
-    source = reference.source
-    known = tracer.identity.get(id(target))
-    if source is None or target is None or known is None or known.source is None:
-        unsupported(reasons.UNKNOWN_CALLABLE, reference.describe())
-    text = f"{source.name}() is {known.source.name}"
-    tracer.guard(ExprHolds((source, known.source), _refers_to, text))
-    return known
-
-
-def _refers_to(reference: Any, target: object) -> bool:
-    return reference() is target
 
 
 def plain_forward(tracer: Tracer, module: ObjectVariable) -> Variable | None:

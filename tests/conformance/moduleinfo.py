@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.testing._internal.common_modules import module_db
 
-from tests.conformance.database import Row, check, parser, sweep
+from tests.conformance.database import Row, check, copied, parser, sweep
 
 
 def program(module: Any, args: Any, kwargs: Any) -> Any:
@@ -42,7 +42,12 @@ def cases(info: Any, count: int) -> Iterator[Row]:
                 module = info.module_cls(*made.args, **made.kwargs).to(dtype)
                 module.train(training)
                 forward = given.forward_input
-                yield check(row, program, (module, tuple(forward.args), dict(forward.kwargs)))
+                arguments = (module, tuple(forward.args), dict(forward.kwargs))
+                yield check(row, program, arguments)
+                if info.is_lazy:  # the first call gives it parameters, and another class
+                    module(*copied(arguments[1]), **copied(arguments[2]))
+                    module.zero_grad()
+                    yield check(Row("", f"{row.case} initialized"), program, arguments)
 
 
 def entries() -> list[tuple[str, Any]]:
