@@ -378,6 +378,7 @@ guard_node_free(Node *node)
     PyMem_Free(node->children);
     PyMem_Free(node->checks);
     PyMem_Free(node->captures);
+    PyMem_Free(node->seen_slots);
     memset(node, 0, sizeof(*node));
 }
 

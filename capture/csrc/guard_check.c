@@ -397,12 +397,84 @@ checks_hold(const Check *checks, int n, PyObject *value)
     return true;
 }
 
+/* Whether the slots that were looked at hold what they held. */
+static inline bool
+slots_hold(const Node *node, PyObject *value)
+{
+    if (!PyDict_Check(value) || !slot_keys_are(value, node->seen_keys)) {
+        return false;
+    }
+    for (int i = 0; i < node->n_seen_slots; i++) {
+        if (slot_value(value, node->seen_slots[i].slot) != node->seen_slots[i].value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Note the slots that the memo children's values came from, and those of keys that must be there
+ * or not; false if there are no slots, or they do not tell everything. */
+static bool
+note_slots(Node *node, PyObject *dict)
+{
+    if (node->memo != MEMO_DICT || !PyDict_Check(dict)) {
+        return false;
+    }
+    node->seen_keys = slot_keys_number(dict);
+    if (node->seen_keys == 0) {
+        return false;
+    }
+    if (node->seen_slots == NULL) {
+        size_t n = (size_t)(node->n_memo + node->n_memo_checks);
+        node->seen_slots = PyMem_New(SeenSlot, n);
+        if (node->seen_slots == NULL) {
+            return false;
+        }
+    }
+    node->n_seen_slots = 0;
+    for (int i = 0; i < node->n_memo + node->n_memo_checks; i++) {
+        bool is_child = i < node->n_memo;
+        const Check *check = is_child ? NULL : &node->checks[node->n_checks + i - node->n_memo];
+        PyObject *key = is_child ? node->children[i].key : check->object;
+        if ((!is_child && check->kind == CHECK_DICT_KEYS) || !PyUnicode_CheckExact(key)) {
+            return false;
+        }
+        Py_ssize_t slot = slot_of_key(dict, key);
+        PyObject *value = slot < 0 ? NULL : slot_value(dict, slot);
+        if (is_child && (value == NULL || value != node->children[i].seen_value)) {
+            return false;
+        }
+        if (slot >= 0) { /* a key that no instance of the class has stays absent with the number */
+            node->seen_slots[node->n_seen_slots++] = (SeenSlot){slot, value};
+        }
+    }
+    return true;
+}
+
 /* Whether the children's seen values are those of this very dict or type as it is now. */
 static inline bool
 remembers(const Run *run, const Node *node, PyObject *value)
 {
-    return node->seen_owner == value && run->tree->shortcuts &&
-           version_of(node, value) == node->seen_version;
+    if (node->seen_owner != value || !run->tree->shortcuts) {
+        return false;
+    }
+    if (node->seen_version == 0) {
+        return slots_hold(node, value);
+    }
+    return version_of(node, value) == node->seen_version;
+}
+
+/* The fixed children's checks, on what they were seen to be. */
+static inline bool
+fixed_hold(const Node *node)
+{
+    for (int i = 0; i < node->n_fixed; i++) {
+        const Node *child = &node->children[i];
+        if (!checks_hold(child->checks, child->n_checks, child->seen_value)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Look all memo children up anew, check the fixed ones, and remember. */
@@ -425,15 +497,26 @@ refresh(const Run *run, Node *node, PyObject *value)
     }
     /* a type's look-ups may just have given it its version, so it is read last; none of the above
      * can have written to the dict or type */
-    node->seen_version = run->tree->shortcuts ? version_of(node, value) : 0;
-    node->seen_owner = node->seen_version == 0 ? NULL : value;
+    if (run->tree->shortcuts) {
+        node->seen_version = version_of(node, value);
+        if (node->seen_version != 0 || note_slots(node, value)) {
+            node->seen_owner = value;
+        }
+    }
     return true;
 }
 
 static bool
 run_memo_children(const Run *run, Node *node, PyObject *value)
 {
-    if (!remembers(run, node, value) && !refresh(run, node, value)) {
+    if (!remembers(run, node, value)) {
+        if (!refresh(run, node, value)) {
+            return false;
+        }
+    }
+    else if (node->seen_version == 0 && !fixed_hold(node)) {
+        /* A slot's pointer may be that of a new object in the place of the one that was seen; a
+         * version is never seen again. */
         return false;
     }
     for (int i = node->n_fixed; i < node->n_memo; i++) {

@@ -68,6 +68,12 @@ typedef struct {
 /* Under which remembered version a node need not look its children up again. */
 typedef enum { MEMO_NONE, MEMO_DICT, MEMO_TYPE } Memo;
 
+/* What a slot of an instance's values held (dict_compat.h); borrowed, compared only. */
+typedef struct {
+    Py_ssize_t slot;
+    PyObject *value;
+} SeenSlot;
+
 typedef struct Node Node;
 struct Node {
     uint8_t accessor;
@@ -89,7 +95,10 @@ struct Node {
     Node *children;
     /* memory */
     PyObject *seen_owner;  /* borrowed, compared only */
-    uint64_t seen_version;
+    uint64_t seen_version; /* or 0: then the slots tell */
+    uint32_t seen_keys;    /* the number of their keys */
+    int n_seen_slots;
+    SeenSlot *seen_slots;  /* room for a slot for each memo child and check, or NULL */
     PyObject *seen_value;  /* as a child; borrowed, good while its owner's version is seen */
 };
 
