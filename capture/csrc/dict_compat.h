@@ -126,7 +126,7 @@ slot_keys_are(PyObject *dict, uint32_t number)
 
 /* ---- types and instances -------------------------------------------------------------------- */
 
-/* As `dict_version`, for what _PyType_Lookup finds on a type; 0 until a look-up has assigned one. */
+/* As `dict_version`, for what _PyType_Lookup finds on a type; 0 until a look-up assigned one. */
 static inline uint64_t
 type_version(PyTypeObject *type)
 {
