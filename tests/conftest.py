@@ -115,18 +115,19 @@ def observe(fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], backward:
     return outcome
 
 
-def _leaves(value: Any) -> Iterator[torch.Tensor]:
+def _leaves(value: Any, seen: set[int] | None = None) -> Iterator[torch.Tensor]:
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return
+    seen.add(id(value))
     if isinstance(value, torch.Tensor):
         if value.is_leaf and value.requires_grad:
             yield value
     elif isinstance(value, torch.nn.Module):
         yield from value.parameters()
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _leaves(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item)
+    elif isinstance(value, (list, tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(item, seen)
 
 
 def agree(expected: Outcome, actual: Outcome, when: str) -> None:

@@ -12,7 +12,8 @@ import torch
 
 from capture import break_reasons as reasons
 from capture._native import CompiledFunction, Disabled
-from capture.sources import AttrSource, WrappedSource
+from capture.guards.kinds import IdIs
+from capture.sources import AttrSource, FunctionCodeSource, WrappedSource
 from capture.variables import builtins as builtin_rules
 from capture.variables import torch_calls
 from capture.variables.attributes import load_attr, type_source_of
@@ -123,6 +124,8 @@ def call_function(
         rule = builtin_rules.python_rule(tracer, fn, args, kwargs)
         if rule is not None:
             return rule
+    if fn.source is not None:
+        tracer.guard(IdIs(FunctionCodeSource(fn.source), fn.code))
     if fn.code.co_flags & _COROUTINES:
         unsupported(reasons.COROUTINE, fn.qualname)
     names = bind_arguments(tracer, fn, args, kwargs)

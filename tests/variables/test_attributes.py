@@ -742,3 +742,18 @@ def test_slot_set_and_deleted_outside(check):
         return r
 
     check.script(program)
+
+
+def test_getattribute_that_fails_asks_getattr(check):
+    class Both:
+        def __getattribute__(self, name):
+            if name == "scale":
+                raise AttributeError(name)
+            return object.__getattribute__(self, name)
+
+        def __getattr__(self, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return len(name)
+
+    check(lambda x, o: (x * o.scale, hasattr(o, "other"), getattr(o, "__nope__", 3)), (X, Both()))

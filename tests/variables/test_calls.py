@@ -524,3 +524,22 @@ def test_sorted_min_max_with_keys(check):
         )
 
     check(f, (X,))
+
+
+def test_code_of_a_global_function_and_of_a_method_replaced(check):
+    def program(compile):
+        space = {}
+        exec(
+            "def g(x):\n    return x + 1\n"
+            "class C:\n    def go(self, x):\n        return x * 2\n"
+            "def f(x, o):\n    return g(x) + o.go(x)",
+            space,
+        )
+        f, o = compile(space["f"]), space["C"]()
+        first = f(X, o)
+        space["g"].__code__ = (lambda x: x - 1).__code__
+        second = f(X, o)
+        space["C"].go.__code__ = (lambda self, x: x * 9).__code__
+        return first, second, f(X, o)
+
+    check.script(program)

@@ -16,7 +16,7 @@ from capture import break_reasons as reasons
 from capture.guards.kinds import IdIs, TypeIs
 from capture.sources import AttrSource, PropertySource, Source, WrappedSource
 from capture.variables.attributes.instance_dict import InstanceDictVariable
-from capture.variables.base import MISSING, Tracer, Variable, unsupported
+from capture.variables.base import MISSING, ObservedException, Tracer, Variable, unsupported
 from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.containers import DictVariable, TupleVariable
 from capture.variables.functions import BuiltinVariable, MethodVariable
@@ -68,7 +68,15 @@ def generic_getattr(tracer: Tracer, obj: Variable, name: str) -> Variable:
     else:
         if isinstance(getattribute, types.FunctionType):
             fn = tracer.wrap_static(getattribute, where)
-            return tracer.call(fn, [obj, ConstantVariable(name)], {})
+            try:
+                return tracer.call(fn, [obj, ConstantVariable(name)], {})
+            except ObservedException as signal:
+                if not issubclass(signal.exception.python_type(), AttributeError):
+                    raise
+                hook, where = type_attribute(tracer, cls, type_source, "__getattr__")
+                if hook is MISSING:
+                    raise
+            return tracer.call(tracer.wrap_static(hook, where), [obj, ConstantVariable(name)], {})
         unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
     return object_getattr(tracer, obj, name, cls, type_source)
 
