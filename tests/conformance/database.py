@@ -146,6 +146,8 @@ def _tensor_difference(a: torch.Tensor, b: torch.Tensor, path: str, numbers: boo
     a, b = a.detach().resolve_conj().resolve_neg(), b.detach().resolve_conj().resolve_neg()
     if a.is_complex():
         a, b = torch.view_as_real(a), torch.view_as_real(b)
+    if a.is_floating_point() and a.dtype.itemsize == 1:
+        a, b = a.float(), b.float()
     if a.is_floating_point():
         same = torch.equal(a.isnan(), b.isnan()) and torch.equal(
             a.nan_to_num(0.0, 1e30, -1e30), b.nan_to_num(0.0, 1e30, -1e30)
