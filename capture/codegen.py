@@ -498,15 +498,13 @@ def _at_position(cg: Codegen, name: str, target: Any, position: int) -> str:
 
 
 # What makes an iterator of a type that is at its end.
-_EXHAUSTED: dict[type, Callable[[], Any]] = {
-    type(make()): make
-    for make in (
-        lambda: iter([]), lambda: iter(()), lambda: iter(range(0)), lambda: iter(""),
-        lambda: iter(b""), lambda: iter({}), lambda: iter({}.values()), lambda: iter({}.items()),
-        lambda: iter(set()),
-        lambda: iter(collections.deque()), lambda: reversed([]), lambda: enumerate(()), zip,
-    )
-}  # fmt: skip
+_ENDED: tuple[Callable[[], Any], ...] = (
+    lambda: iter([]), lambda: iter(()), lambda: iter(range(0)), lambda: iter(""),
+    lambda: iter(b""), lambda: iter({}), lambda: iter({}.values()), lambda: iter({}.items()),
+    lambda: iter(set()), lambda: iter(collections.deque()), lambda: reversed([]),
+    lambda: enumerate(()), zip,
+)  # fmt: skip
+_EXHAUSTED: dict[type, Callable[[], Any]] = {type(make()): make for make in _ENDED}
 
 
 def _generator(cg: Codegen, v: GeneratorVariable) -> str:

@@ -288,7 +288,7 @@ def state_is_foreign() -> bool:
     default device is no one else's.
     """
     state = read_state()
-    modes = torch.overrides._get_current_function_mode_stack()
+    modes = torch.overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
     return bool(
         state.dispatch_modes
         or state.functorch

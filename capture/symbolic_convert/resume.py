@@ -358,8 +358,8 @@ class _Frame:
         self.entries.append(ExceptionEntry(place, place + 1, handler, depth, False))
         self.emit(Op.POP_TOP)
         text = "cannot access local variable {!r} where it is not associated with a value"
-        error = UnboundLocalError, text.format(self.instruction.arg)
-        self._call_constant(functools.partial(*error))
+        message = text.format(self.instruction.arg)
+        self._call_constant(functools.partial(UnboundLocalError, message))
         self.emit(Op.RAISE_VARARGS, 1)
         return handler, len(self.out)
 

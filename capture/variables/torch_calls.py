@@ -15,7 +15,7 @@ from capture import break_reasons as reasons
 from capture.graph.op_rules import RuleKind, classify, classify_method
 from capture.variables import operators
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
-from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, ScalarVariable, boolean
+from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, boolean
 from capture.variables.containers import DictVariable, ListVariable, TupleVariable
 from capture.variables.objects import ObjectVariable
 from capture.variables.tensor import TensorVariable

@@ -123,7 +123,7 @@ def _capture_methods(cases: list[unittest.TestCase]) -> Any:
         report(piece, signal)
         seen.append(f"{signal.reason.id} {' '.join(signal.explanation.split())[:100]}")
 
-    convert_frame._Piece.report_break = remember  # type: ignore[method-assign]
+    convert_frame._Piece.report_break = remember  # type: ignore[method-assign,assignment]
     for case in cases:
         name = case._testMethodName
         method = getattr(type(case), name)

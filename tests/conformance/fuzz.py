@@ -73,9 +73,14 @@ class World:
             internal = error
         lines = []
         if error is not None and not isinstance(error, RecursionError):
-            lines = [(f.name, f.lineno) for f in traceback.extract_tb(error.__traceback__) if f.filename == self.file]
+            lines = [
+                (f.name, f.lineno)
+                for f in traceback.extract_tb(error.__traceback__)
+                if f.filename == self.file
+            ]
         if error is not None and any(
-            f.filename.startswith("<eval_with_key") for f in traceback.extract_tb(error.__traceback__)
+            f.filename.startswith("<eval_with_key")
+            for f in traceback.extract_tb(error.__traceback__)
         ):
             lines = None  # a graph that cannot start again raised: its lines stand for the user's
         return {
@@ -88,7 +93,10 @@ def _plain(error, depth=0):
     """An exception as plain data, addresses left out."""
     if error is None or depth > 4:
         return None
-    args = [a if type(a) in (int, bool, float) else re.sub(r"0x[0-9a-f]+", "0x", repr(a)) for a in error.args]
+    args = [
+        a if type(a) in (int, bool, float) else re.sub(r"0x[0-9a-f]+", "0x", repr(a))
+        for a in error.args
+    ]
     return (
         type(error).__qualname__, args, _plain(error.__cause__, depth + 1),
         _plain(error.__context__, depth + 1), error.__suppress_context__,
@@ -151,7 +159,11 @@ def compare(a, b):
     if b["internal"] is not None:
         return ("internal", "".join(traceback.format_exception(b["internal"]))[-1500:])
     if a["error"] is None and b["error"] is not None:
-        return ("raises", f"eager does not; {b['error']}\n" + "".join(traceback.format_exception(b["raised"]))[-1500:])
+        return (
+            "raises",
+            f"eager does not; {b['error']}\n"
+            + "".join(traceback.format_exception(b["raised"]))[-1500:],
+        )
     for name in ("error", "printed", "state", "everything", "lines"):
         if name == "lines" and b["lines"] is None:
             continue
@@ -217,7 +229,9 @@ def with_part(text, at, which):
     """The program with the ``at``-th expression replaced by its ``which``-th part, or by 1."""
     tree = ast.parse(text)
     node = [n for n in ast.walk(tree) if isinstance(n, ast.expr)][at]
-    if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)) or isinstance(node, (ast.Name, ast.Constant)):
+    if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)) or isinstance(
+        node, (ast.Name, ast.Constant)
+    ):
         return None
     parts = [c for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
     parts.append(ast.Constant(1))
@@ -256,7 +270,9 @@ def shrink(text, wanted, seconds=40):
         for how in ("drop", "inline"):
             for at in range(sum(len(h) for _, _, h in bodies(ast.parse(text))) - 1, -1, -1):
                 attempt(without, at, how)
-        for at in range(sum(isinstance(n, ast.expr) for n in ast.walk(ast.parse(text))) - 1, -1, -1):
+        for at in range(
+            sum(isinstance(n, ast.expr) for n in ast.walk(ast.parse(text))) - 1, -1, -1
+        ):
             for which in (0, 1, 2):
                 attempt(with_part, at, which)
     return PRELUDE + text
@@ -280,7 +296,11 @@ def main():
     parser.add_argument("--brief", action="store_true", help="one line for each failing seed")
     parser.add_argument("--trace", action="store_true", help="print each seed before it runs")
     options = parser.parse_args()
-    seeds = [options.only] if options.only is not None else range(options.seed, options.seed + options.programs)
+    seeds = (
+        [options.only]
+        if options.only is not None
+        else range(options.seed, options.seed + options.programs)
+    )
     faulthandler.enable()
     torch.set_num_threads(1)
     bad = invalid = done = 0

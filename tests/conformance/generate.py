@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 
-PRELUDE = '''\
+PRELUDE = """\
 import collections, contextlib, copy, dataclasses, enum, functools, itertools, math, operator, os, time
 import torch
 import capture
@@ -173,7 +173,7 @@ class LD(dict):
     def __missing__(self, key):
         return len(key)
 
-'''
+"""
 
 STARTS = ("t", "u", "n", "x", "b", "s", "li", "d", "o", "tu", "si", "lt")
 SIGNATURE = {
@@ -282,8 +282,12 @@ class Generator:
             lambda: self.e_int(0),
             lambda: f"({e('int', d)} {self.pick('+', '-', '|', '&', '^')} {e('int', d)})",
             lambda: f"({e('int', d)} * {e('int', d)} % 101)",
-            lambda: f"({e('int', d)} {self.pick('//', '%')} {self.pick('2', '3', '-4', e('int', 0))})",
-            lambda: f"len({e(self.pick('li', 'd', 's_', 'tu', 'si', 'lt') if False else r.choice(['li', 'd', 'str', 'tu', 'si', 'lt']), d)})",
+            lambda: (
+                f"({e('int', d)} {self.pick('//', '%')} {self.pick('2', '3', '-4', e('int', 0))})"
+            ),
+            lambda: (
+                f"len({e(self.pick('li', 'd', 's_', 'tu', 'si', 'lt') if False else r.choice(['li', 'd', 'str', 'tu', 'si', 'lt']), d)})"
+            ),
             lambda: f"int({e(r.choice(['float', 'bool']), d)})",
             lambda: f"({e('int', d)} if {e('bool', d)} else {e('int', d)})",
             lambda: f"({e('bool', d)} and {e('int', d)})",
@@ -301,12 +305,18 @@ class Generator:
             lambda: f"divmod({e('int', d)}, 3)[{self.pick('0', '1')}]",
             lambda: f"next(iter({e('li', d)}), {e('int', 0)})",
             lambda: f"functools.reduce(lambda a, c: a * 2 + c, {e('li', d)}, 0)",
-            lambda: f"{self.leaf('li', '[4]')}.{self.pick('pop()', 'count(1)', 'index(1)', 'pop(0)')}",
-            lambda: f"{self.leaf('d', 'GD')}.{self.pick('pop', 'setdefault')}({e('str', 0)}, {e('int', 0)})",
+            lambda: (
+                f"{self.leaf('li', '[4]')}.{self.pick('pop()', 'count(1)', 'index(1)', 'pop(0)')}"
+            ),
+            lambda: (
+                f"{self.leaf('d', 'GD')}.{self.pick('pop', 'setdefault')}({e('str', 0)}, {e('int', 0)})"
+            ),
             lambda: f"operator.{self.pick('add', 'sub', 'xor')}({e('int', d)}, {e('int', d)})",
             lambda: f"(lambda a, c={e('int', 0)}: a - c)({e('int', d)})",
             lambda: f"sum(a * 2 for a in {e('li', 0)} if a != {e('int', 0)})",
-            lambda: f"len(list(itertools.{self.pick('accumulate(' + e('li', 0) + ')', 'chain(' + e('li', 0) + ', ' + e('li', 0) + ')', 'islice(' + e('li', 0) + ', 2)')}))",
+            lambda: (
+                f"len(list(itertools.{self.pick('accumulate(' + e('li', 0) + ')', 'chain(' + e('li', 0) + ', ' + e('li', 0) + ')', 'islice(' + e('li', 0) + ', 2)')}))"
+            ),
             lambda: f"{e('str', d)}.{self.pick('count', 'find')}('a')",
         ]
         box = self.name("box")
@@ -320,7 +330,10 @@ class Generator:
             ]
         nested = self.name("ll")
         if nested is not None:
-            choices += [lambda: f"{nested}[{self.pick('0', '-1')}][{self.pick('0', '-1')}]", lambda: f"sum(len(a) for a in {nested})"]
+            choices += [
+                lambda: f"{nested}[{self.pick('0', '-1')}][{self.pick('0', '-1')}]",
+                lambda: f"sum(len(a) for a in {nested})",
+            ]
         choices += [
             lambda: f"vars({obj}).get('n', {e('int', 0)})",
             lambda: f"NT({e('int', d)}, {e('li', 0)}).n",
@@ -337,7 +350,9 @@ class Generator:
             choices += [lambda: self.call(self.r.choice(calls)[0], d)] * 2
         if self.tensors:
             choices += [
-                lambda: f"{self.e_ten(0)}.{self.pick('dim()', 'numel()', 'shape[-1]', 'size(0)', 'ndim', 'shape.numel()')}",
+                lambda: (
+                    f"{self.e_ten(0)}.{self.pick('dim()', 'numel()', 'shape[-1]', 'size(0)', 'ndim', 'shape.numel()')}"
+                ),
                 lambda: f"len({self.e_ten(0)}.shape)",
             ]
             if r.random() < self.breaks:
@@ -403,27 +418,39 @@ class Generator:
             lambda: f"({e('int', d)} {self.pick(*comparison)} {e('int', d)})",
             lambda: f"({e('float', d)} {self.pick(*comparison)} {e('float', d)})",
             lambda: (lambda k: f"({e(k, d)} {self.pick(*comparison)} {e(k, d)})")(r.choice(kinds)),
-            lambda: f"({e('int', d)} {self.pick('<', '<=')} {e('int', d)} {self.pick('<', '!=')} {e('int', d)})",
+            lambda: (
+                f"({e('int', d)} {self.pick('<', '<=')} {e('int', d)} {self.pick('<', '!=')} {e('int', d)})"
+            ),
             lambda: f"(not {e(r.choice(['bool', 'int', 'li', 'd', 'str']), d)})",
             lambda: f"({e('bool', d)} {self.pick('and', 'or')} {e('bool', d)})",
-            lambda: f"({e('int', d)} {self.pick('in', 'not in')} {e(r.choice(['li', 'si', 'tu']), d)})",
+            lambda: (
+                f"({e('int', d)} {self.pick('in', 'not in')} {e(r.choice(['li', 'si', 'tu']), d)})"
+            ),
             lambda: f"({e('str', d)} in {e(r.choice(['d', 'str']), d)})",
-            lambda: f"isinstance({e(r.choice(['int', 'bool', 'obj', 'li', 'float']), d)}, {self.pick('int', 'bool', '(list, float)', 'str', self.klass())})",
+            lambda: (
+                f"isinstance({e(r.choice(['int', 'bool', 'obj', 'li', 'float']), d)}, {self.pick('int', 'bool', '(list, float)', 'str', self.klass())})"
+            ),
             lambda: f"({e('obj', 0)} is {e('obj', 0)})",
             lambda: f"({e('li', 0)} is {e('li', 0)})",
             lambda: f"({e('obj', 0)} {self.pick('==', '<', '!=')} {e('obj', 0)})",
             lambda: f"any(a > {e('int', 0)} for a in {e('li', 0)})",
             lambda: f"all([a < {e('int', 0)} for a in {e('li', 0)}])",
-            lambda: f"hasattr({e('obj', 0)}, {self.pick(repr('n'), repr('p'), repr('zz'), repr('qa'))})",
+            lambda: (
+                f"hasattr({e('obj', 0)}, {self.pick(repr('n'), repr('p'), repr('zz'), repr('qa'))})"
+            ),
             lambda: f"bool({e(r.choice(['int', 'li', 'd', 'str', 'si', 'obj', 'float']), d)})",
             lambda: f"({e('si', d)} {self.pick('<=', '==', '>')} {e('si', d)})",
             lambda: f"({e('d', d)} == {e('d', d)})",
             lambda: f"{e('str', d)}.startswith('a')",
-            lambda: f"(type({e(r.choice(['int', 'bool', 'obj', 'float']), d)}) is {self.pick('int', 'bool', self.klass())})",
+            lambda: (
+                f"(type({e(r.choice(['int', 'bool', 'obj', 'float']), d)}) is {self.pick('int', 'bool', self.klass())})"
+            ),
         ]
         if self.tensors:
             choices += [
-                lambda: f"({self.e_ten(0)}.{self.pick('dtype == torch.float32', 'requires_grad', 'is_contiguous()', 'dim() > 1')})",
+                lambda: (
+                    f"({self.e_ten(0)}.{self.pick('dtype == torch.float32', 'requires_grad', 'is_contiguous()', 'dim() > 1')})"
+                ),
                 lambda: f"({self.e_ten(0)} is {self.e_ten(0)})",
             ]
             if r.random() < self.breaks:
@@ -443,10 +470,14 @@ class Generator:
             lambda: self.e_str(0),
             lambda: self.e_str(0),
             lambda: f"({e('str', d)} + {e('str', d)})[:8]",
-            lambda: f"{e('str', d)}.{self.pick('upper()', 'strip()', 'replace(' + repr('a') + ', ' + repr('b') + ')', 'title()', 'lower()')}",
+            lambda: (
+                f"{e('str', d)}.{self.pick('upper()', 'strip()', 'replace(' + repr('a') + ', ' + repr('b') + ')', 'title()', 'lower()')}"
+            ),
             lambda: f"str({e(r.choice(['int', 'bool', 'float', 'li', 'tu']), d)})",
             lambda: f"repr({e(r.choice(['int', 'str', 'd', 'li', 'obj', 'float']), d)})",
-            lambda: f"f\"{{{e('int', 0).replace(chr(34), chr(39))}{spec}}}-{{{self.e_float(0)}:.2f}}\"",
+            lambda: (
+                f'f"{{{e("int", 0).replace(chr(34), chr(39))}{spec}}}-{{{self.e_float(0)}:.2f}}"'
+            ),
             lambda: f"'-'.join([str(a) for a in {e('li', 0)}])[:8]",
             lambda: f"({e('str', d)} * {self.pick('2', '0', '1')})[:8]",
             lambda: f"('%d/%s' % ({e('int', d)}, {e('str', d)}))",
@@ -526,49 +557,57 @@ class Generator:
         if depth <= 0:
             return self.leaf("tu", "(1, 2)", "(0, 3)")
         d = depth - 1
-        return self.r.choice([
-            lambda: self.e_tu(0),
-            lambda: f"({e('int', d)}, {e('int', d)})",
-            lambda: f"tuple({e('li', d)})",
-            lambda: f"(*{e('tu', d)}, {e('int', d)})[-2:]",
-            lambda: f"divmod({e('int', d)}, 3)",
-            lambda: f"next(zip({e('li', d)}, {e('li', d)}), (1, 1))",
-            lambda: f"({e('tu', d)} + {e('tu', d)})[:2]",
-        ])()
+        return self.r.choice(
+            [
+                lambda: self.e_tu(0),
+                lambda: f"({e('int', d)}, {e('int', d)})",
+                lambda: f"tuple({e('li', d)})",
+                lambda: f"(*{e('tu', d)}, {e('int', d)})[-2:]",
+                lambda: f"divmod({e('int', d)}, 3)",
+                lambda: f"next(zip({e('li', d)}, {e('li', d)}), (1, 1))",
+                lambda: f"({e('tu', d)} + {e('tu', d)})[:2]",
+            ]
+        )()
 
     def e_d(self, depth):
         e = self.e
         if depth <= 0:
             return self.leaf("d", "{'a': 1}", "{}", "{'b': 2, 'a': 0}")
         d = depth - 1
-        return self.r.choice([
-            lambda: self.e_d(0),
-            lambda: self.e_d(0),
-            lambda: f"{{{e('str', 0)}: {e('int', d)}, {e('str', 0)}: {e('int', d)}}}",
-            lambda: f"{{str(a): a for a in {e('li', 0)}}}",
-            lambda: f"dict(a={e('int', d)}, z={e('int', 0)})",
-            lambda: f"{{**{e('d', d)}, 'k': {e('int', d)}}}",
-            lambda: f"dict(zip(['a', 'b'], {e('li', d)}))",
-            lambda: f"({e('d', d)} | {e('d', d)})",
-            lambda: f"{e('d', d)}.copy()",
-            lambda: f"{{k: w + 1 for k, w in {e('d', 0)}.items()}}",
-            lambda: f"LD({e('d', d)})",
-            lambda: f"{e('d', 0)}",
-        ])()
+        return self.r.choice(
+            [
+                lambda: self.e_d(0),
+                lambda: self.e_d(0),
+                lambda: f"{{{e('str', 0)}: {e('int', d)}, {e('str', 0)}: {e('int', d)}}}",
+                lambda: f"{{str(a): a for a in {e('li', 0)}}}",
+                lambda: f"dict(a={e('int', d)}, z={e('int', 0)})",
+                lambda: f"{{**{e('d', d)}, 'k': {e('int', d)}}}",
+                lambda: f"dict(zip(['a', 'b'], {e('li', d)}))",
+                lambda: f"({e('d', d)} | {e('d', d)})",
+                lambda: f"{e('d', d)}.copy()",
+                lambda: f"{{k: w + 1 for k, w in {e('d', 0)}.items()}}",
+                lambda: f"LD({e('d', d)})",
+                lambda: f"{e('d', 0)}",
+            ]
+        )()
 
     def e_si(self, depth):
         e = self.e
         if depth <= 0:
             return self.leaf("si", "{1, 2}", "set()", "{3}")
         d = depth - 1
-        return self.r.choice([
-            lambda: self.e_si(0),
-            lambda: f"{{{e('int', d)}, {e('int', d)}}}",
-            lambda: f"set({e('li', d)})",
-            lambda: f"({e('si', d)} {self.pick('|', '&', '-', '^')} {e('si', d)})",
-            lambda: f"{{a % 3 for a in {e('li', 0)}}}",
-            lambda: f"{e('si', d)}.{self.pick('union', 'intersection', 'difference')}({e('li', d)})",
-        ])()
+        return self.r.choice(
+            [
+                lambda: self.e_si(0),
+                lambda: f"{{{e('int', d)}, {e('int', d)}}}",
+                lambda: f"set({e('li', d)})",
+                lambda: f"({e('si', d)} {self.pick('|', '&', '-', '^')} {e('si', d)})",
+                lambda: f"{{a % 3 for a in {e('li', 0)}}}",
+                lambda: (
+                    f"{e('si', d)}.{self.pick('union', 'intersection', 'difference')}({e('li', d)})"
+                ),
+            ]
+        )()
 
     def klass(self):
         return self.r.choice([c[0] for c in self.classes] + ["DC", "SL", "Dyn"])
@@ -579,14 +618,16 @@ class Generator:
             return self.leaf("obj", "GO")
         d = depth - 1
         k = self.klass()
-        return self.r.choice([
-            lambda: self.e_obj(0),
-            lambda: self.e_obj(0),
-            lambda: f"{k}({e('int', d)})",
-            lambda: f"({e('obj', 0)} + {e('int', d)})",
-            lambda: f"ident({e('obj', 0)})",
-            lambda: f"({e('obj', 0)} if {e('bool', d)} else {e('obj', 0)})",
-        ])()
+        return self.r.choice(
+            [
+                lambda: self.e_obj(0),
+                lambda: self.e_obj(0),
+                lambda: f"{k}({e('int', d)})",
+                lambda: f"({e('obj', 0)} + {e('int', d)})",
+                lambda: f"ident({e('obj', 0)})",
+                lambda: f"({e('obj', 0)} if {e('bool', d)} else {e('obj', 0)})",
+            ]
+        )()
 
     def e_ll(self, depth):
         e = self.e
@@ -617,46 +658,85 @@ class Generator:
         if depth <= 0:
             return self.leaf("lt", "[]", "[GT]")
         d = depth - 1
-        return self.r.choice([
-            lambda: self.e_lt(0),
-            lambda: f"[{e('ten', d)}, {e('ten', d)}]",
-            lambda: f"[{e('ten', 0)} * a for a in {e('li', 0)}][:4]",
-            lambda: f"list({e('lt', d)})",
-            lambda: f"[a + 1 for a in {e('lt', 0)}]",
-            lambda: f"list({e('ten', 0)}.unbind())",
-            lambda: f"[{e('ten', 0)}, {e('ten', 0)}]",
-        ])()
+        return self.r.choice(
+            [
+                lambda: self.e_lt(0),
+                lambda: f"[{e('ten', d)}, {e('ten', d)}]",
+                lambda: f"[{e('ten', 0)} * a for a in {e('li', 0)}][:4]",
+                lambda: f"list({e('lt', d)})",
+                lambda: f"[a + 1 for a in {e('lt', 0)}]",
+                lambda: f"list({e('ten', 0)}.unbind())",
+                lambda: f"[{e('ten', 0)}, {e('ten', 0)}]",
+            ]
+        )()
 
     def e_ten(self, depth):
         e, r = self.e, self.r
         if depth <= 0:
             return self.leaf("ten", "GT", "torch.ones(3)")
         d = depth - 1
-        return r.choice([
-            lambda: self.e_ten(0),
-            lambda: self.e_ten(0),
-            lambda: f"({e('ten', d)} {self.pick('+', '-', '*')} {e('ten', d)})",
-            lambda: f"({e('ten', d)} {self.pick('+', '-', '*')} {e(r.choice(['int', 'float', 'bool']), d)})",
-            lambda: f"({e(r.choice(['int', 'float']), 0)} {self.pick('+', '-', '*')} {e('ten', d)})",
-            lambda: f"{e('ten', d)}.{self.pick('sin()', 'relu()', 'abs()', 'neg()', 'clone()', 'detach()', 'float()', 'contiguous()')}",
-            lambda: f"torch.{self.pick('sin', 'relu', 'abs', 'cos')}({e('ten', d)})",
-            lambda: f"{e('ten', d)}.{self.pick('sum()', 'mean()', 'sum(-1)', 'max()', 'amax(0)')}",
-            lambda: f"{e('ten', d)}[{self.pick('0', '-1', '...', '..., 0', '1:', 'None')}]",
-            lambda: f"{e('ten', d)}.{self.pick('view(-1)', 'reshape(-1)[:3]', 'unsqueeze(0)', 'flatten()', 't()', 'expand(2, 3)')}",
-            lambda: f"torch.where({e('ten', 0)} > {e('int', 0)}, {e('ten', d)}, {e('ten', 0)})",
-            lambda: f"torch.{self.pick('ones', 'zeros', 'full')}(3)" if False else f"torch.ones({self.pick('3', '2, 3', '1')})",
-            lambda: f"torch.stack([{e('ten', 0)}, {e('ten', 0)}])",
-            lambda: f"torch.cat([{e('ten', 0)}.flatten(), {e('ten', d)}.flatten()])[:3]",
-            lambda: f"({e('ten', d)} if {e('bool', d)} else {e('ten', d)})",
-            lambda: f"sum({e('lt', 0)}, {e('ten', 0)})",
-            lambda: f"({e('ten', d)} {self.pick('>', '==')} {e('ten', 0)})" if r.random() < 0.3 else self.e_ten(0),
-            lambda: f"torch.tensor({e(r.choice(['float', 'li']), 0)})",
-            lambda: f"torch.full((3,), {e('float', 0)})",
-            lambda: f"{self.e_obj(0)}.scale({e('ten', d)})",
-            lambda: "torch.rand(3)",
-        ])()
+        return r.choice(
+            [
+                lambda: self.e_ten(0),
+                lambda: self.e_ten(0),
+                lambda: f"({e('ten', d)} {self.pick('+', '-', '*')} {e('ten', d)})",
+                lambda: (
+                    f"({e('ten', d)} {self.pick('+', '-', '*')} {e(r.choice(['int', 'float', 'bool']), d)})"
+                ),
+                lambda: (
+                    f"({e(r.choice(['int', 'float']), 0)} {self.pick('+', '-', '*')} {e('ten', d)})"
+                ),
+                lambda: (
+                    f"{e('ten', d)}.{self.pick('sin()', 'relu()', 'abs()', 'neg()', 'clone()', 'detach()', 'float()', 'contiguous()')}"
+                ),
+                lambda: f"torch.{self.pick('sin', 'relu', 'abs', 'cos')}({e('ten', d)})",
+                lambda: (
+                    f"{e('ten', d)}.{self.pick('sum()', 'mean()', 'sum(-1)', 'max()', 'amax(0)')}"
+                ),
+                lambda: f"{e('ten', d)}[{self.pick('0', '-1', '...', '..., 0', '1:', 'None')}]",
+                lambda: (
+                    f"{e('ten', d)}.{self.pick('view(-1)', 'reshape(-1)[:3]', 'unsqueeze(0)', 'flatten()', 't()', 'expand(2, 3)')}"
+                ),
+                lambda: f"torch.where({e('ten', 0)} > {e('int', 0)}, {e('ten', d)}, {e('ten', 0)})",
+                lambda: (
+                    f"torch.{self.pick('ones', 'zeros', 'full')}(3)"
+                    if False
+                    else f"torch.ones({self.pick('3', '2, 3', '1')})"
+                ),
+                lambda: f"torch.stack([{e('ten', 0)}, {e('ten', 0)}])",
+                lambda: f"torch.cat([{e('ten', 0)}.flatten(), {e('ten', d)}.flatten()])[:3]",
+                lambda: f"({e('ten', d)} if {e('bool', d)} else {e('ten', d)})",
+                lambda: f"sum({e('lt', 0)}, {e('ten', 0)})",
+                lambda: (
+                    f"({e('ten', d)} {self.pick('>', '==')} {e('ten', 0)})"
+                    if r.random() < 0.3
+                    else self.e_ten(0)
+                ),
+                lambda: f"torch.tensor({e(r.choice(['float', 'li']), 0)})",
+                lambda: f"torch.full((3,), {e('float', 0)})",
+                lambda: f"{self.e_obj(0)}.scale({e('ten', d)})",
+                lambda: "torch.rand(3)",
+            ]
+        )()
 
-    KINDS = ("ll", "box", "dl", "int", "int", "float", "bool", "str", "li", "tu", "d", "si", "obj", "ten", "ten", "lt")
+    KINDS = (
+        "ll",
+        "box",
+        "dl",
+        "int",
+        "int",
+        "float",
+        "bool",
+        "str",
+        "li",
+        "tu",
+        "d",
+        "si",
+        "obj",
+        "ten",
+        "ten",
+        "lt",
+    )
 
     def kind(self):
         found = self.r.choice(self.KINDS)
@@ -733,7 +813,9 @@ class Generator:
         self.scope.names[name] = kind
 
     def own(self, kind):
-        found = [n for n in self.names(kind) if n in self.scope.assigned or n in self.scope.declared]
+        found = [
+            n for n in self.names(kind) if n in self.scope.assigned or n in self.scope.declared
+        ]
         return self.r.choice(found) if found else None
 
     def s_augment(self):
@@ -836,7 +918,10 @@ class Generator:
     def s_nested(self):
         e = self.e
         ll, box, dl = self.name("ll"), self.name("box"), self.name("dl")
-        options = [lambda: f"{self.target_now('box')} = Box({e('li', 1)})", lambda: f"{self.target_now('ll')} = {e('ll')}"]
+        options = [
+            lambda: f"{self.target_now('box')} = Box({e('li', 1)})",
+            lambda: f"{self.target_now('ll')} = {e('ll')}",
+        ]
         if ll:
             options += [
                 lambda: f"{ll}[0].append({e('int')})",
@@ -991,8 +1076,11 @@ class Generator:
             k = self.fresh("i")
             self.scope.assigned.add(k)
             self.scope.names[k] = "int"
-            head = [f"{k}, {v} in {self.pick('enumerate', 'zip')}({self.e('li')})".replace(
-                "zip(", f"zip({self.e('li', 0)}, ")]
+            head = [
+                f"{k}, {v} in {self.pick('enumerate', 'zip')}({self.e('li')})".replace(
+                    "zip(", f"zip({self.e('li', 0)}, "
+                )
+            ]
         elif form == 3:
             kind = "str"
             head = [f"{v} in {self.e('d')}"]
@@ -1011,7 +1099,14 @@ class Generator:
             self.scope.names[v] = "int"
             self.depth += 1
             self.put(f"if len({li}) > 7: break")
-            self.put(self.pick(f"{li}.append({v} + 1)", f"{li}.pop()", f"{li}.insert(0, {v})", f"{li}.remove({v})"))
+            self.put(
+                self.pick(
+                    f"{li}.append({v} + 1)",
+                    f"{li}.pop()",
+                    f"{li}.insert(0, {v})",
+                    f"{li}.remove({v})",
+                )
+            )
             self.depth -= 1
             return None
         self.put(f"for {head[0]}:")
@@ -1022,7 +1117,11 @@ class Generator:
     def s_while(self):
         w = self.fresh("k")
         self.put(f"{w} = 0")
-        self.put(f"while {w} < {self.pick('2', '3')} and {self.e('bool', 1)}:" if self.r.random() < 0.5 else f"while ({w} := {w} + 1) < {self.pick('3', '4')}:")
+        self.put(
+            f"while {w} < {self.pick('2', '3')} and {self.e('bool', 1)}:"
+            if self.r.random() < 0.5
+            else f"while ({w} := {w} + 1) < {self.pick('3', '4')}:"
+        )
         self.scope.loops += 1
         self.depth += 1
         self.put(f"{w} += 1")
@@ -1074,7 +1173,9 @@ class Generator:
         if self.r.random() < 0.85:
             for _ in range(self.r.choice((1, 1, 2))):
                 v = self.fresh("x")
-                self.put(f"except {self.pick('Exception', 'ValueError', '(KeyError, IndexError, TypeError)', 'E1', 'AttributeError', 'ZeroDivisionError')} as {v}:")
+                self.put(
+                    f"except {self.pick('Exception', 'ValueError', '(KeyError, IndexError, TypeError)', 'E1', 'AttributeError', 'ZeroDivisionError')} as {v}:"
+                )
                 self.depth += 1
                 self.put(self.pick(
                     lambda: f"{self.target_now('str')} = type({v}).__name__",
@@ -1119,9 +1220,13 @@ class Generator:
             self.put(f"with managed({log}) as {v}:")
             self.scope.names[v] = "int"
         elif form == 3:
-            self.put(f"with contextlib.suppress({self.pick('ValueError', 'Exception', 'KeyError', 'E1')}):")
+            self.put(
+                f"with contextlib.suppress({self.pick('ValueError', 'Exception', 'KeyError', 'E1')}):"
+            )
         elif form == 4:
-            self.put(f"with {self.pick('torch.no_grad()', 'torch.enable_grad()', 'torch.set_grad_enabled(' + self.e('bool', 0) + ')')}:")
+            self.put(
+                f"with {self.pick('torch.no_grad()', 'torch.enable_grad()', 'torch.set_grad_enabled(' + self.e('bool', 0) + ')')}:"
+            )
         else:
             self.put(f"with Mgr({log}) as {v}, managed({log}):")
             self.scope.names[v] = "li"
@@ -1150,12 +1255,20 @@ class Generator:
         outer = self.scope
         arg = self.fresh("a")
         default = self.e("int", 0)
-        self.put(f"def {name}({arg}, k={default}):" if self.r.random() < 0.8 else f"def {name}({arg}, *rest, k={default}, **kw):")
+        self.put(
+            f"def {name}({arg}, k={default}):"
+            if self.r.random() < 0.8
+            else f"def {name}({arg}, *rest, k={default}, **kw):"
+        )
         inner = Scope(outer.names, outer, args=[arg])
         inner.names[arg] = "int"
         self.scope = inner
         self.depth += 1
-        own = [n for n in outer.names if n in outer.assigned and outer.names[n] == "int" and n[0] == "v"]
+        own = [
+            n
+            for n in outer.names
+            if n in outer.assigned and outer.names[n] == "int" and n[0] == "v"
+        ]
         if own and self.r.random() < 0.5 and outer.parent is None:
             n = self.r.choice(own)
             self.put(f"nonlocal {n}")
@@ -1250,7 +1363,11 @@ class Generator:
 
     def make_class(self, number):
         name = f"C{number}"
-        base = self.r.choice([c[0] for c in self.classes]) if self.classes and self.r.random() < 0.6 else None
+        base = (
+            self.r.choice([c[0] for c in self.classes])
+            if self.classes and self.r.random() < 0.6
+            else None
+        )
         self.put(f"class {name}({base}):" if base else f"class {name}:")
         self.depth += 1
         self.put(f"shared = {self.r.randint(0, 5)}")
@@ -1278,7 +1395,9 @@ class Generator:
                 self.put("    self.n = k + 1")
         if base is None:
             self.put("def __add__(self, k):")
-            self.put(f"    return {self.pick('type(self)', name)}(self.n + (k if isinstance(k, int) else 1))")
+            self.put(
+                f"    return {self.pick('type(self)', name)}(self.n + (k if isinstance(k, int) else 1))"
+            )
             self.put("def scale(self, t):")
             self.put(f"    return t * self.n{self.pick('', ' + self.shared')}")
         if self.r.random() < 0.3:
@@ -1319,7 +1438,9 @@ class Generator:
             inner = "super().p" if name == "p" else "super().m(k)"
             self.put(f"return {inner} + {self.pick('self.shared', self.e_int(0))}")
         else:
-            self.put(f"return {self.pick('self.n', 'self.shared', 'len(self.items)')} + {self.e('int', 1)}")
+            self.put(
+                f"return {self.pick('self.n', 'self.shared', 'len(self.items)')} + {self.e('int', 1)}"
+            )
         self.depth = old
         self.tensors = tensors
 
@@ -1362,7 +1483,11 @@ class Generator:
         for number in range(r.choice((0, 1, 1, 2))):
             generator = r.random() < 0.45
             name = f"gen{number}" if generator else f"help{number}"
-            text = "n" if generator else r.choice(["n, k=1, *z_", "n, k=2, *args, **kw", "n, k=GN, *args, z=3"])
+            text = (
+                "n"
+                if generator
+                else r.choice(["n, k=1, *z_", "n, k=2, *args, **kw", "n, k=GN, *args, z=3"])
+            )
             sig = {"n": "int"} if generator else {"n": "int", "k": "int"}
             self.function(name, sig, text, r.choice((2, 3, 4)), generator)
             self.functions.append((name, generator))
@@ -1381,7 +1506,22 @@ class Generator:
             for n, text in base.items():
                 self.put(f"{n} = {text}")
             if r.random() < 0.3:
-                self.put(r.choice(["o.items = li", "d = GD", "li = GL", "o = GO"] + (["u = t", "u = t.view(-1)[:3]", "lt = [t, u]", "lt = [t, t]", "u = t.detach()"] if self.tensors else [])))
+                self.put(
+                    r.choice(
+                        ["o.items = li", "d = GD", "li = GL", "o = GO"]
+                        + (
+                            [
+                                "u = t",
+                                "u = t.view(-1)[:3]",
+                                "lt = [t, u]",
+                                "lt = [t, t]",
+                                "u = t.detach()",
+                            ]
+                            if self.tensors
+                            else []
+                        )
+                    )
+                )
             self.put(f"return ({', '.join(wanted)},)")
             self.depth -= 1
         self.depth -= 1
@@ -1392,7 +1532,18 @@ class Generator:
             if r.random() < 0.3:
                 self.put(f"if k == {number}:")
                 kind = r.choice(["GN", "GF", "GS", "GL", "GO"])
-                self.put("    " + r.choice([f"{kind} = {self.literal(GLOBALS[kind])}", f"{kind} = {self.literal(GLOBALS[kind])}", "C0.shared += 1", "GL.append(2)", "GO.n = 4"]))
+                self.put(
+                    "    "
+                    + r.choice(
+                        [
+                            f"{kind} = {self.literal(GLOBALS[kind])}",
+                            f"{kind} = {self.literal(GLOBALS[kind])}",
+                            "C0.shared += 1",
+                            "GL.append(2)",
+                            "GO.n = 4",
+                        ]
+                    )
+                )
         self.put("pass")
         self.depth -= 1
         return PRELUDE + "\n".join(self.lines) + "\n"

@@ -1,5 +1,7 @@
 """What CPython's own tests found, each kept as a small test."""
 
+# mypy: ignore-errors
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -40,7 +40,7 @@ REFUSED_BY_EAGER_ONLY = frozenset({("fakes", "addr")})
 def _op_db() -> list[Any]:
     if "expecttest" not in sys.modules:
         try:
-            import expecttest  # type: ignore[import-not-found]  # noqa: F401
+            import expecttest  # noqa: F401
         except ImportError:  # torch's test code wants one class of it
             module: Any = types.ModuleType("expecttest")
             module.TestCase = unittest.TestCase
