@@ -199,9 +199,13 @@ class Codegen:
 def _list(cg: Codegen, v: ListVariable) -> str:
     items = v._items or []
     if v.is_deque:
-        name = cg.name(v, f"{_class(cg, v)}((), {v.maxlen!r})")
+        name = cg.name(v, _bare(cg, v, collections.deque))
+        init = cg.const(collections.deque.__init__, "deque_init")
+        cg.lines.append(f"{init}({name}, (), {v.maxlen!r})")
         if items:
-            cg.lines.append(f"{name}.extend(({cg.refs(items)}))")
+            extend = cg.const(collections.deque.extend, "deque_extend")
+            cg.lines.append(f"{extend}({name}, ({cg.refs(items)}))")
+        _attrs(cg, v, name)
         return name
     if v.cls is list:
         name = cg.name(v, "[]")
@@ -237,6 +241,11 @@ def _class(cg: Codegen, v: ObjectVariable) -> str:
     return cg.const(v.cls, v.cls.__name__)
 
 
+def _bare(cg: Codegen, v: ObjectVariable, base: Any) -> str:
+    """An empty instance, without what a subclass does when it is called."""
+    return f"{cg.const(base.__new__, base.__name__ + '_new')}({_class(cg, v)})"
+
+
 def _dict(cg: Codegen, v: DictVariable) -> str:
     if v.value is not MISSING:
         return cg.const(v.value, "constant")
@@ -244,7 +253,9 @@ def _dict(cg: Codegen, v: DictVariable) -> str:
         name = cg.name(v, "{}")
     elif issubclass(v.cls, collections.defaultdict):
         factory = cg.ref(v.default_factory) if v.default_factory is not None else "None"
-        name = cg.name(v, f"{_class(cg, v)}({factory})")
+        name = cg.name(v, _bare(cg, v, collections.defaultdict))
+        init = cg.const(collections.defaultdict.__init__, "defaultdict_init")
+        cg.lines.append(f"{init}({name}, {factory})")
     elif v.cls is collections.OrderedDict:
         name = cg.name(v, f"{_class(cg, v)}()")
     else:
@@ -292,7 +303,7 @@ def _set(cg: Codegen, v: SetVariable) -> str:
     entries = list((v._entries or {}).values())
     if v.cls is frozenset:
         return cg.temp(f"{cg.const(frozenset, 'frozenset')}(({cg.refs(entries)}))")
-    name = cg.name(v, f"{cg.const(v.cls, 'set')}()" if v.cls_var is None else f"{_class(cg, v)}()")
+    name = cg.name(v, _bare(cg, v, set))
     for item in entries:
         line = f"{name}.add({cg.ref(item)})"
         (cg.late if _runs_code(item) else cg.lines).append(line)

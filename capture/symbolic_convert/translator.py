@@ -199,7 +199,7 @@ class Translator:
             found = cls_var.source
         else:
             for known, where in list(self.class_sources.items()):
-                if cls in known.__mro__:
+                if cls in (known.__mro__ or ()):
                     found = MroItemSource(where, known.__mro__.index(cls))
                     break
         if found is not None:
@@ -460,6 +460,12 @@ class Translator:
             instance = frame.cells[name].get(self)
         if cls is None or instance is None:
             unsupported(reasons.UNKNOWN_OPERATION, "super() without arguments")
+        holder, instance = cls.realize(self), instance.realize(self)
+        if not isinstance(holder, ClassVariable) or not (
+            issubclass(instance.python_type(), holder.value)
+            or (isinstance(instance, ClassVariable) and issubclass(instance.value, holder.value))
+        ):
+            unsupported(reasons.UNKNOWN_OPERATION, "super() of something else")
         return SuperVariable(cls.realize(self), instance)
 
     def run_generator(self, generator: GeneratorVariable, sent: Variable | None) -> Variable | None:

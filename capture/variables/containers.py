@@ -211,7 +211,10 @@ class DictVariable(ObjectVariable):
         if len(value) > _LOAD_LIMIT:
             unsupported(reasons.UNKNOWN_OPERATION, f"{len(value)} items of {source.name}")
         overlay = self.entries
-        keys = list(_native_iter(value))
+        try:
+            keys = list(_native_iter(value))
+        except (KeyError, RuntimeError):  # an ordered dict that was changed behind its back
+            unsupported(reasons.UNKNOWN_OPERATION, f"the keys of {source.name}")
         if all(is_constant_key(k) for k in keys):
             tracer.guard(DictKeysAre(source, tuple(keys)))
             real: dict[Any, Any] = {

@@ -9,10 +9,12 @@ import collections
 import enum
 import functools
 import types
+import weakref
 from typing import Any
 
 import torch
 
+from capture import break_reasons as reasons
 from capture.guards.kinds import Equals, ExprHolds, IdIs, IsSame, LenIs, TypeIs
 from capture.guards.torch_kinds import TensorFacts, TensorMatch
 from capture.sources import (
@@ -35,7 +37,7 @@ from capture.sources import (
     TypeAttrSource,
     TypeSource,
 )
-from capture.variables.base import MISSING, LazyVariable, Tracer, Variable
+from capture.variables.base import MISSING, LazyVariable, Tracer, Variable, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import (
     DictVariable,
@@ -82,6 +84,8 @@ def wrap(tracer: Tracer, value: Any, source: Source) -> Variable:
     if kind in _BY_IDENTITY:
         tracer.guard(IdIs(source, value))
         return ConstantVariable(value, source)
+    if issubclass(kind, weakref.ProxyTypes):
+        unsupported(reasons.UNKNOWN_OPERATION, f"the weak proxy {source.name}")
     known = tracer.identity.get(id(value))
     if known is not None:
         if known.source is None:  # met before as a constant of the program

@@ -129,7 +129,7 @@ def test_unbound_variable_that_a_closure_shares() -> None:
             return value
 
         try:
-            return value
+            return value  # noqa: F821
         except UnboundLocalError as error:
             text = str(error)
         value = 1
@@ -202,7 +202,7 @@ def test_object_with_a_finalizer_is_dropped_when_python_drops_it() -> None:
         log.clear()
         thing = Noted()
         log.append("made")
-        thing = None  # type: ignore[assignment]
+        thing = None  # type: ignore[assignment]  # noqa: F841
         log.append("end")
         return list(log)
 
@@ -212,7 +212,7 @@ def test_object_with_a_finalizer_is_dropped_when_python_drops_it() -> None:
 def test_there_is_one_empty_tuple() -> None:
     def fn() -> Any:
         a: tuple[Any, ...] = (1, 2)
-        return a[5:] is a[4:4], a[:] is a, a * 1 is a, a + () is a
+        return a[5:] is a[4:4], a[:] is a, a * 1 is a, a + () is a  # noqa: RUF005
 
     check(fn)
 
@@ -305,3 +305,102 @@ def test_deque_changed_while_it_is_iterated() -> None:
         return d
 
     check(fn)
+
+
+def test_subclasses_of_containers_are_rebuilt_without_a_call() -> None:
+    from collections import OrderedDict, defaultdict, deque
+
+    class Default(defaultdict):  # type: ignore[type-arg]
+        def __init__(self) -> None:
+            super().__init__(int)
+
+    class Queue(deque):  # type: ignore[type-arg]
+        def __init__(self) -> None:
+            super().__init__([1], 2)
+
+    class Ordered(OrderedDict):  # type: ignore[type-arg]
+        pass
+
+    def fn() -> Any:
+        d, q, o = Default(), Queue(), Ordered(a=1)
+        print(end="")
+        return d, q, q.maxlen, type(d).__name__, type(q).__name__, type(o.copy()).__name__
+
+    check(fn)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: list(enumerate(iterable="ab", start=2)),
+        lambda: __import__("collections").deque([1], -1),
+        lambda: __import__("collections").defaultdict(1),
+        lambda: super(int, "a"),  # type: ignore[misc]
+        lambda: type(reversed((1, 2))).__name__,
+    ],
+)
+def test_arguments_of_constructors(call: Callable[[], Any]) -> None:
+    def fn() -> Any:
+        return repr(call())
+
+    check(fn)
+
+
+def test_method_of_dict_on_an_ordered_dict() -> None:
+    from collections import OrderedDict
+
+    def fn() -> Any:
+        d = OrderedDict(a=1, b=2)
+        dict.__delitem__(d, "a")
+        return repr(d)
+
+    check(fn)
+
+
+def test_dead_weak_proxy() -> None:
+    import weakref
+
+    class Thing:
+        pass
+
+    def fn() -> Any:
+        thing = Thing()
+        proxy = weakref.proxy(thing)
+        del thing
+        return str(proxy)
+
+    check(fn)
+
+
+def test_patterns_check_what_they_match_with() -> None:
+    class Twice:
+        a = 1
+        __match_args__ = ("a", "a")
+
+    class Listed:
+        a = 1
+        __match_args__: Any = ["a"]
+
+    class Keys:
+        a = "x"
+
+    def positions(cls: Any) -> Callable[[], Any]:
+        def fn() -> Any:
+            match cls():
+                case cls(x):
+                    return x
+
+        return fn
+
+    def both() -> Any:
+        match Twice():
+            case Twice(x, a=y):
+                return x, y
+
+    def keys() -> Any:
+        match {"x": 1}:
+            case {"x": a, Keys.a: b}:
+                return a, b
+
+    for fn in (positions(Listed), both, keys):
+        check(fn)

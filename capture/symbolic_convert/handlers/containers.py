@@ -242,7 +242,10 @@ def match_keys(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     found: list[Variable] = []
     if not isinstance(subject, DictVariable):
         unsupported(reasons.UNKNOWN_OPERATION, "a mapping pattern on a mapping that is no dict")
-    for key in tracer.iterate(keys):
+    wanted = tracer.iterate(keys)
+    if len({tracer.hashed(key) for key in wanted}) != len(wanted):
+        unsupported(reasons.UNCAUGHT_EXCEPTION, "A ValueError about a key that is matched twice")
+    for key in wanted:
         value = subject.get(tracer, key)
         if value is None:
             frame.stack.append(NONE)
@@ -278,9 +281,15 @@ def match_class(tracer: Translator, frame: Frame, inst: Instruction) -> None:
             else:
                 unsupported(reasons.UNCAUGHT_EXCEPTION, "A TypeError about a class pattern")
         else:
-            if count > len(match_args):
+            if (
+                type(match_args) is not tuple
+                or count > len(match_args)
+                or any(type(name) is not str for name in match_args[:count])
+            ):
                 unsupported(reasons.UNCAUGHT_EXCEPTION, "A TypeError about a class pattern")
             wanted += match_args[:count]
+    if len({*wanted, *keywords}) != len(wanted) + len(keywords):
+        unsupported(reasons.UNCAUGHT_EXCEPTION, "A TypeError about a class pattern")
     for name in [*wanted, *keywords]:
         try:
             values.append(attributes.load_attr(tracer, subject, name))

@@ -11,7 +11,7 @@ import collections
 import functools
 import inspect
 import types
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -23,23 +23,43 @@ _NO_KEYWORDS: frozenset[str] = frozenset()
 _Shape = tuple[int, int, "frozenset[str] | None"]
 
 
-def check(tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]) -> None:
-    """Raise the traced program's TypeError if the arguments do not fit a C callable."""
+def check(
+    tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]
+) -> tuple[list[Variable], dict[str, Variable]]:
+    """Raise the traced program's TypeError if the arguments do not fit a C callable.
+
+    Returns:
+        The arguments; what is given by name in the place of the next positional one is one.
+    """
     shape = _shape(value)
     if shape is None:
-        return
+        return args, kwargs
     least, most, keywords = shape
     given = len(args)
     if kwargs:
         if keywords is None or (keywords.issuperset(kwargs) and given + len(kwargs) <= most):
             if given <= most and given + len(kwargs) >= least:
-                return
+                return _in_place(value, args, kwargs)
     elif least <= given <= most:
-        return
+        return args, kwargs
     _misfit(tracer, value, given, list(kwargs))
 
 
-def _misfit(tracer: Tracer, value: Any, given: int, names: list[str]) -> None:
+def _in_place(
+    value: Any, args: list[Variable], kwargs: dict[str, Variable]
+) -> tuple[list[Variable], dict[str, Variable]]:
+    if value in _KNOWN:
+        return args, kwargs
+    names = list(inspect.signature(value).parameters.values())
+    args, kwargs = [*args], {**kwargs}
+    for p in names[len(args) :]:
+        if p.kind is not p.POSITIONAL_OR_KEYWORD or p.name not in kwargs:
+            break
+        args.append(kwargs.pop(p.name))
+    return args, kwargs
+
+
+def _misfit(tracer: Tracer, value: Any, given: int, names: list[str]) -> NoReturn:
     arguments: list[Any] = [None] * given
     owner = getattr(value, "__objclass__", None)
     try:

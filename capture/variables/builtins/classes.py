@@ -130,7 +130,13 @@ def _type(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 @rule(super)
 def _super(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if len(args) == 2:
-        return SuperVariable(args[0], args[1])
+        holder, obj = args
+        if not isinstance(holder, ClassVariable) or not (
+            issubclass(obj.python_type(), holder.value)
+            or (isinstance(obj, ClassVariable) and issubclass(obj.value, holder.value))
+        ):
+            return None  # a TypeError, or an object that lies about its class
+        return SuperVariable(holder, obj)
     if not args:
         return tracer.zero_argument_super()
     return None

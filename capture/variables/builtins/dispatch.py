@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import types
+from collections import OrderedDict
 from typing import Any
 
 from capture import break_reasons as reasons
@@ -14,7 +15,7 @@ from capture.variables.builtins import arity
 from capture.variables.builtins.folding import fold_pure
 from capture.variables.builtins.registry import PYTHON_RULES, RULES
 from capture.variables.constant import ConstantVariable
-from capture.variables.containers import SequenceVariable, SetVariable
+from capture.variables.containers import DictVariable, SequenceVariable, SetVariable
 from capture.variables.functions import BuiltinVariable, FunctionVariable
 from capture.variables.marks import DISABLE, GRAPH
 from capture.variables.objects import ClassVariable, ObjectVariable
@@ -32,7 +33,8 @@ def call_builtin(
     except TypeError:  # unhashable
         handler = None
     if handler is not None:
-        arity.check(tracer, value, args, kwargs)
+        args, kwargs = arity.check(tracer, value, args, kwargs)
+        refuse_base_method(value, args)
         result = handler(tracer, args, kwargs)
         if result is not None:
             return result
@@ -44,7 +46,7 @@ def call_builtin(
         return folded
     polyfill = polyfill_for(value)
     if polyfill is not None and not _is_running(tracer, polyfill):
-        arity.check(tracer, value, args, kwargs)
+        args, kwargs = arity.check(tracer, value, args, kwargs)
         return tracer.start_call(tracer.wrap_static(polyfill, None), args, kwargs)
     special = call_slot(tracer, value, args, kwargs)
     if special is not None:
@@ -57,6 +59,13 @@ def _is_running(tracer: Tracer, polyfill: Any) -> bool:
     frames: Any = getattr(tracer, "frames", ())
     code = frames[-1].code if frames else None
     return code is getattr(polyfill, "__code__", None)
+
+
+def refuse_base_method(value: Any, args: list[Variable]) -> None:
+    """Leave to Python what goes behind an ordered dict's back: ``dict.pop(ordered, key)``."""
+    if getattr(value, "__objclass__", None) is dict and args and isinstance(args[0], DictVariable):
+        if issubclass(args[0].cls, OrderedDict) and value.__name__ in OrderedDict.__dict__:
+            unsupported(reasons.SIDE_EFFECT, f"dict.{value.__name__} of an ordered dict")
 
 
 def call_slot(
@@ -146,7 +155,7 @@ def class_rule(
     cls = cls_var.value
     handler = RULES.get(cls)
     if handler is not None:
-        arity.check(tracer, cls, args, kwargs)
+        args, kwargs = arity.check(tracer, cls, args, kwargs)
         made = handler(tracer, [a.realize(tracer) for a in args], kwargs)
         if made is not None:
             return made
@@ -170,6 +179,6 @@ def class_rule(
         return folded
     polyfill = polyfill_for(cls)
     if polyfill is not None and not _is_running(tracer, polyfill):
-        arity.check(tracer, cls, args, kwargs)
+        args, kwargs = arity.check(tracer, cls, args, kwargs)
         return tracer.start_call(tracer.wrap_static(polyfill, None), args, kwargs)
     return None

@@ -140,7 +140,10 @@ def _reversed(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if isinstance(v, SequenceVariable) and not isinstance(
         lookup_mro(v.cls, "__reversed__")[0], types.FunctionType
     ):
-        it = IteratorVariable(type(reversed([])), "reversed", _advance_reversed, v)
+        if isinstance(v, ListVariable) and v.is_deque:
+            return None
+        kind = type(reversed([])) if isinstance(v, ListVariable) else reversed
+        it = IteratorVariable(kind, "reversed", _advance_reversed, v)
         it.position = len(v.items(tracer)) - 1
         return it
     if isinstance(v, RangeVariable):

@@ -10,7 +10,7 @@ from capture.variables import operators
 from capture.variables.attributes import load_attr
 from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
-from capture.variables.constant import NONE, TRUE, ConstantVariable, boolean
+from capture.variables.constant import NONE, TRUE, ConstantVariable, boolean, is_none
 from capture.variables.containers import DictVariable, DictViewVariable, TupleVariable
 from capture.variables.iteration import get_iter, items_of, iterate
 from capture.variables.objects import ObjectVariable, lookup_mro
@@ -68,10 +68,16 @@ def _ordered_dict(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None
     return result
 
 
+def _is_factory(v: Variable) -> bool:
+    return is_none(v) or lookup_mro(v.python_type(), "__call__")[0] is not MISSING
+
+
 @rule(collections.defaultdict)
 def _defaultdict(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     result = stamp(tracer, DictVariable(collections.defaultdict))
     result.default_factory = args[0] if args else NONE
+    if not _is_factory(result.default_factory):
+        return None
     fill_dict(tracer, result, args[1:], kwargs)
     return result
 
@@ -90,7 +96,10 @@ def _defaultdict_init(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | 
     target = args[0]
     if not isinstance(target, DictVariable):
         return None
-    target.default_factory = args[1] if len(args) > 1 else NONE
+    factory = args[1] if len(args) > 1 else NONE
+    if not _is_factory(factory):
+        return None
+    target.default_factory = factory
     fill_dict(tracer, target, args[2:], kwargs)
     return NONE
 
@@ -165,6 +174,8 @@ def _update(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 def _dict_copy(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     target = _dict_of(args)
     cls = target.cls if target.cls in (collections.OrderedDict, collections.defaultdict) else dict
+    if cls is dict and issubclass(target.cls, (collections.OrderedDict, collections.defaultdict)):
+        return None  # a copy of the subclass
     result = stamp(tracer, DictVariable(cls))
     result.entries = dict(target.load(tracer))
     result.default_factory = target.default_factory

@@ -60,7 +60,7 @@ def _deque(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     items = iterate(tracer, args[0]) if args else []
     limit = args[1] if len(args) > 1 else kwargs.get("maxlen", NONE)
     maxlen = tracer.as_python(limit)
-    if maxlen is MISSING:
+    if maxlen is MISSING or not (maxlen is None or (type(maxlen) is int and maxlen >= 0)):
         return None
     if maxlen is not None:
         items = items[len(items) - maxlen :] if len(items) > maxlen else items

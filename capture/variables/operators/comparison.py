@@ -248,6 +248,9 @@ def is_same(tracer: Tracer, left: Variable, right: Variable) -> bool:
         return same_constant(tracer, left, right)
     if isinstance(left, BuiltinVariable) and isinstance(right, BuiltinVariable):
         return left.value is right.value
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, ConstantVariable) and isinstance(other, ObjectVariable):
+            return other.value is not MISSING and one.value is other.value
     if isinstance(left, ObjectVariable) and isinstance(right, ObjectVariable):
         if isinstance(left, TupleVariable) and isinstance(right, TupleVariable):
             if left.cls is right.cls is tuple and not left.items(tracer):
