@@ -43,9 +43,17 @@ def copied(name: str) -> str:
     return "".join(list(name + " "))[:-1]
 
 
+def store_a(obj: Any, value: object) -> None:
+    obj.a = value
+
+
+def store_b(obj: Any, value: object) -> None:
+    obj.b = value
+
+
 def write(rng: random.Random, obj: Any, other: Any) -> None:
     name, value = rng.choice(NAMES), rng.choice(VALUES)()
-    form = rng.randrange(14)
+    form = rng.randrange(16)
     held = obj.__dict__
     if form < 4:
         setattr(obj, name, value)
@@ -69,6 +77,11 @@ def write(rng: random.Random, obj: Any, other: Any) -> None:
         setattr(other, name, value)  # the class's shared keys grow
     elif form == 11:
         setattr(other, f"more_{rng.randrange(30)}", value)
+    elif form > 13:  # by an instruction that has specialized itself to instances of the class
+        store = store_a if form == 14 else store_b
+        for _ in range(30):
+            store(other, value)
+        store(obj, value)
     elif form == 12:
         held.update({name: value})
     else:
