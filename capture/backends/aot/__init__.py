@@ -22,6 +22,7 @@ from capture.backends.aot.adapter import (
     Decompositions,
     core_aten_decompositions,
     default_partition,
+    eager_random,
     min_cut_partition,
 )
 from capture.backends.aot.stage import Compiler, PartitionFn, Stage, make_boxed
@@ -36,6 +37,7 @@ __all__ = [
     "aot_eager_decomp_partition",
     "core_aten_decompositions",
     "default_partition",
+    "eager_random",
     "make_boxed",
     "min_cut_partition",
     "run_graph",
@@ -82,9 +84,13 @@ def run_graph(gm: fx.GraphModule, example_inputs: list[Tensor]) -> Callable[...,
     return compiled
 
 
-_aot_eager = aot_autograd(fw_compiler=run_graph)
+def _core_with_eager_random() -> Decompositions:
+    return {**core_aten_decompositions(), **eager_random()}
+
+
+_aot_eager = aot_autograd(fw_compiler=run_graph, decompositions=eager_random)
 _aot_eager_decomp_partition = aot_autograd(
-    fw_compiler=run_graph, partition_fn=min_cut_partition, decompositions=core_aten_decompositions
+    fw_compiler=run_graph, partition_fn=min_cut_partition, decompositions=_core_with_eager_random
 )
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "clear_saved",
     "core_aten_decompositions",
     "default_partition",
+    "eager_random",
     "fake_mode",
     "fakes_of",
     "from_functional",
@@ -32,6 +33,7 @@ __all__ = [
     "is_one_of_many",
     "is_plain",
     "is_view_op",
+    "keep_generators",
     "keeps_graph",
     "make_one_of_many",
     "min_cut_partition",
@@ -128,18 +130,22 @@ def inside_a_mode() -> bool:
     )
 
 
-@contextlib.contextmanager
-def plain_state() -> Iterator[None]:
-    """Run outside inference mode; grad mode and generators are as before when it ends."""
-    grad = torch.is_grad_enabled()
+def keep_generators() -> AbstractContextManager[object]:
+    """Return a context that leaves the default generators as they were."""
     cuda: Any = torch.cuda
     devices = range(cuda.device_count()) if cuda.is_initialized() else ()
-    with (
-        torch.random.fork_rng(devices=devices),
-        torch.inference_mode(False),
-        torch.set_grad_enabled(grad),
-    ):
-        yield
+    return torch.random.fork_rng(devices=devices)
+
+
+@contextlib.contextmanager
+def plain_state() -> Iterator[None]:
+    """Run outside inference mode; grad mode is as before when it ends."""
+    grad = torch.is_grad_enabled()  # inference_mode(False) turns it on
+    try:
+        with torch.inference_mode(False), torch.set_grad_enabled(grad):
+            yield
+    finally:
+        torch.set_grad_enabled(grad)
 
 
 def keeps_graph() -> bool:
@@ -212,6 +218,38 @@ def core_aten_decompositions() -> Decompositions:
     from torch._decomp import core_aten_decompositions as table
 
     return cast("Decompositions", table())
+
+
+@functools.cache
+def eager_random() -> Decompositions:
+    """Return decompositions that keep eager's random numbers, element for element.
+
+    ``bernoulli_`` fills memory in the order of its strides, but the functional operator that the
+    trace makes of it (dropout is made of it) returns a contiguous tensor.
+    """
+    library: Any = torch.library.Library(  # type: ignore[no-untyped-call]
+        "capture", "FRAGMENT"
+    )
+    library.define(
+        "bernoulli_like(Tensor self, float p, *, Generator? generator=None) -> Tensor",
+        tags=(torch.Tag.nondeterministic_seeded,),
+    )
+    library.impl("bernoulli_like", _bernoulli_like, "CompositeExplicitAutograd")
+    _libraries.append(library)
+
+    def bernoulli(tensor: Tensor, p: float = 0.5, *, generator: Any = None) -> Any:
+        if tensor.is_contiguous():
+            return NotImplemented
+        return torch.ops.capture.bernoulli_like.default(tensor, p, generator=generator)
+
+    return {torch.ops.aten.bernoulli.p: bernoulli}
+
+
+_libraries: list[Any] = []  # an operator goes with its library
+
+
+def _bernoulli_like(tensor: Tensor, p: float, *, generator: Any = None) -> Tensor:
+    return torch.empty_like(tensor).bernoulli_(p, generator=generator)
 
 
 def is_view_op(target: object) -> bool:

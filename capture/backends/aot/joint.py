@@ -258,7 +258,8 @@ class _Trace:
         bases: dict[int, Tensor] = {}
         for result in self.results:
             tensor, base = result.tensor, adapter.base_of(result.tensor)
-            self.detached.append(base is None)
+            index = result.input
+            self.detached.append(base is None if index is None else base is not arguments[index])
             value = adapter.from_functional(tensor)
             if result.input is not None:
                 if tensor.requires_grad and base is not arguments[result.input]:
@@ -277,6 +278,10 @@ class _Trace:
             self.bases[storage] = self._add(adapter.from_functional(base))
             self.base_tensors[storage] = base
             differentiable.append((self.bases[storage], base))
+        for i, result in enumerate(self.results):
+            known = self.base_tensors.get(result.storage)
+            if known is not None and not result.tensor.requires_grad:
+                self.detached[i] = adapter.base_of(result.tensor) is not known
         return differentiable
 
     def _backward(

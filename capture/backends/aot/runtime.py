@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, cast
 import torch
 from torch import Tensor
 
+from capture._native import disable_code
 from capture.backends.aot import adapter
 from capture.backends.aot.joint import Joint, Output, View, Written
 
@@ -61,7 +62,7 @@ def autograd_call(
         """The backward as a function of its own, which has no derivative."""
 
         @staticmethod
-        def forward(ctx: Any, *arguments: Any) -> Any:
+        def forward(ctx: Any, marker: Tensor, *arguments: Any) -> Any:
             return tuple(run_backward(list(arguments)))
 
         @staticmethod
@@ -78,7 +79,9 @@ def autograd_call(
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Any:
             results = list(_without_autocast(forward, list(inputs)))
-            outputs, saved = results[:count], results[count:]
+            # A view made here could not be written to.
+            outputs = [t.detach() if t._is_view() else t for t in results[:count]]
+            saved = results[count:]
             del results
             for i in copied:
                 saved[i] = saved[i].clone()
@@ -107,7 +110,8 @@ def autograd_call(
                 if again is not None and (inputs := _unchanged(ctx.inputs)) is not None:
                     return tuple(again(inputs, [gradients[i] for i in differentiable]))
                 twice: Any = Twice.apply
-                return twice(*arguments)
+                # The marker gives the result a history, however little of it requires grad.
+                return twice(torch.empty(0, requires_grad=True), *arguments)
             del gradients
             return tuple(run_backward(arguments))
 
@@ -136,6 +140,10 @@ def _without_autocast(function: Boxed, arguments: list[Any]) -> Sequence[Any]:
         with adapter.autocast_off():
             return function(arguments)
     return function(arguments)
+
+
+# A backward runs when the program calls it: what it runs is compiled already, not to be captured.
+disable_code(_without_autocast.__code__)
 
 
 def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:

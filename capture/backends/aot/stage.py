@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, fx
 
 from capture import logs
+from capture._native import disable_code
 from capture.backends.aot import adapter, runtime
 from capture.backends.aot.joint import CannotTrace, Joint, trace_joint
 from capture.backends.boxed import boxed_forward
@@ -73,9 +74,9 @@ class Stage:
         if any(type(value) in (torch.SymInt, torch.SymFloat, torch.SymBool) for value in inputs):
             return self._run_eagerly("an input is symbolic")
         places = [i for i, value in enumerate(inputs) if isinstance(value, Tensor)]
-        if len(places) == len(inputs):
-            return self._specialize(inputs, places)
-        return self._by_numbers(inputs, places)
+        if len(places) < len(inputs):
+            return self._by_numbers(inputs, places)
+        return self._specialize(inputs, places)
 
     def _by_numbers(self, inputs: Sequence[Any], places: list[int]) -> runtime.Boxed:
         others = [i for i in range(len(inputs)) if i not in set(places)]
@@ -105,6 +106,10 @@ class Stage:
         return self.eager
 
     def _specialize(self, inputs: Sequence[Any], places: list[int]) -> runtime.Boxed:
+        with adapter.keep_generators():
+            return self._traced(inputs, places)
+
+    def _traced(self, inputs: Sequence[Any], places: list[int]) -> runtime.Boxed:
         template = list(inputs)
         for i in places:
             template[i] = None
@@ -169,7 +174,11 @@ class Stage:
             joint.gm.graph.eliminate_dead_code()
             joint.gm.recompile()
             return joint.gm, None
-        return self.partition_fn(joint.gm, joint.fakes, num_fwd_outputs=joint.forward_outputs)
+        forward, backward = self.partition_fn(
+            joint.gm, joint.fakes, num_fwd_outputs=joint.forward_outputs
+        )
+        _drop_unused(forward, backward, joint.forward_outputs)
+        return forward, backward
 
     def _again(
         self, joint: Joint, call: Callable[..., Any], tensors: Sequence[Tensor]
@@ -203,6 +212,7 @@ class Stage:
             )
             return [next(gradients) if need else None for need in needs]
 
+        disable_code(again.__code__)
         return again
 
     def _compile(
@@ -228,6 +238,34 @@ class Stage:
         return runtime.autograd_call(
             compiled, backward_call, joint, _overwritten(joint, saved), again
         )
+
+
+def _drop_unused(forward: fx.GraphModule, backward: fx.GraphModule, outputs: int) -> None:
+    """Take dead nodes out of the backward, and what was saved for them out of the forward.
+
+    torch's partitioners leave random operators in: the backward would draw numbers again.
+    """
+    backward.graph.eliminate_dead_code(is_impure_node=_has_effect)
+    (output,) = (node for node in forward.graph.nodes if node.op == "output")
+    results = output.args[0]
+    taken = {node.name: node for node in backward.graph.nodes if node.op == "placeholder"}
+    kept = list(results[:outputs])
+    for node in results[outputs:]:
+        placeholder = taken.get(node.name) if isinstance(node, fx.Node) else None
+        if placeholder is not None and not placeholder.users:
+            backward.graph.erase_node(placeholder)
+        else:
+            kept.append(node)
+    output.args = (tuple(kept),)
+    forward.recompile()
+    backward.recompile()
+
+
+def _has_effect(node: fx.Node) -> bool:
+    if node.op in ("placeholder", "output"):
+        return True
+    random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    return not random and node.is_impure()
 
 
 def _reorder(backward: runtime.Boxed, given: Sequence[str], taken: Sequence[str]) -> runtime.Boxed:
