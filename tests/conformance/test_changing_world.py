@@ -210,12 +210,12 @@ def run(f, x):
 
 def one(seed):
     worlds = [world(), world()]
-    names = ["f%d" % i for i in range(15)]
+    names = [f"f{i}" for i in range(15)]
     comp = {n: capture.compile(worlds[1][n]) for n in names}
     ms = [mutations(w) for w in worlds]
     r = random.Random(seed)
     hist = []
-    for step in range(40):
+    for _step in range(40):
         for _ in range(r.choice([0, 1, 1, 2])):
             i = r.randrange(len(ms[0]))
             hist.append(i)

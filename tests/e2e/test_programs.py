@@ -1,7 +1,7 @@
 """Programs out of the standard library's and torch's own idioms: whatever they use must agree."""
 
 # mypy: ignore-errors
-# ruff: noqa: E741, F841
+# ruff: noqa: E741, E711, E402, E501, RUF012, B018, F841, UP030, UP031, B028, F842, F821, RUF059, C416, B904
 
 import bisect
 import collections
