@@ -205,7 +205,9 @@ def skip_code(code: CodeType, /) -> None:
 def disable_code(code: CodeType, /) -> None:
     """Run frames of this code, and all that they call, with no region current."""
 
-def skip_files(prefixes: tuple[str, ...], exceptions: tuple[str, ...], /) -> None:
+def skip_files(
+    prefixes: tuple[str, ...], exceptions: tuple[str, ...], disabled: tuple[str, ...] = ..., /
+) -> None:
     """Never capture frames whose file starts with a prefix; the longest of either kind wins."""
 
 def reset_code(code: CodeType, /) -> None:

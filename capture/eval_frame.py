@@ -79,6 +79,8 @@ def _configure_hook() -> None:
             os.path.join(here, "doctor.py"),
             os.path.join(torch_dir, "nn", "modules") + os.sep,
         ),
+        # torch.compile inside compiled code is torch's affair, and so is what it compiles with
+        tuple(os.path.join(torch_dir, part) + os.sep for part in ("_dynamo", "_inductor")),
     )
     # Folders lie within each other (torch in site-packages in the standard library's): the longest
     # prefix decides. What leads to ``forward`` is left to Python: one code serves all modules.

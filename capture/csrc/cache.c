@@ -10,7 +10,7 @@ PyTypeObject *Region_Type, *Site_Type;
 
 static Py_ssize_t extra_index = -1;
 static unsigned files_epoch = 1;
-static PyObject *skip_prefixes, *skip_exceptions; /* tuples of str, or NULL */
+static PyObject *skip_prefixes, *skip_exceptions, *disabled_prefixes; /* tuples of str, or NULL */
 
 /* ---- code extras --------------------------------------------------------------------------- */
 
@@ -79,6 +79,7 @@ code_extra_skips(CodeExtra *extra)
         /* Folders lie within each other: the most specific one decides. */
         extra->skipped_file = longest_prefix(filename, skip_prefixes) >
                               longest_prefix(filename, skip_exceptions);
+        extra->disabled_file = longest_prefix(filename, disabled_prefixes) >= 0;
         extra->files_epoch = files_epoch;
     }
     return extra->skip || extra->skipped_file;
@@ -100,16 +101,16 @@ code_skip(PyObject *code)
 }
 
 PyObject *
-set_skip_files(PyObject *prefixes, PyObject *exceptions)
+set_skip_files(PyObject *prefixes, PyObject *exceptions, PyObject *disabled)
 {
-    PyObject *both[2] = {prefixes, exceptions};
-    for (int i = 0; i < 2; i++) {
-        if (!PyTuple_CheckExact(both[i])) {
-            PyErr_SetString(PyExc_TypeError, "skip_files() takes two tuples of path prefixes");
+    PyObject *all[3] = {prefixes, exceptions, disabled};
+    for (int i = 0; i < 3; i++) {
+        if (!PyTuple_CheckExact(all[i])) {
+            PyErr_SetString(PyExc_TypeError, "skip_files() takes tuples of path prefixes");
             return NULL;
         }
-        for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(both[i]); j++) {
-            if (!PyUnicode_Check(PyTuple_GET_ITEM(both[i], j))) {
+        for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(all[i]); j++) {
+            if (!PyUnicode_Check(PyTuple_GET_ITEM(all[i], j))) {
                 PyErr_SetString(PyExc_TypeError, "a path prefix is a str");
                 return NULL;
             }
@@ -117,6 +118,7 @@ set_skip_files(PyObject *prefixes, PyObject *exceptions)
     }
     Py_XSETREF(skip_prefixes, Py_NewRef(prefixes));
     Py_XSETREF(skip_exceptions, Py_NewRef(exceptions));
+    Py_XSETREF(disabled_prefixes, Py_NewRef(disabled));
     files_epoch++;
     Py_RETURN_NONE;
 }
@@ -662,11 +664,17 @@ module_disable_code(PyObject *Py_UNUSED(module), PyObject *code)
 static PyObject *
 module_skip_files(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *prefixes, *exceptions;
-    if (!PyArg_ParseTuple(args, "OO:skip_files", &prefixes, &exceptions)) {
+    PyObject *prefixes, *exceptions, *disabled = NULL;
+    if (!PyArg_ParseTuple(args, "OO|O:skip_files", &prefixes, &exceptions, &disabled)) {
         return NULL;
     }
-    return set_skip_files(prefixes, exceptions);
+    PyObject *none = PyTuple_New(0);
+    if (none == NULL) {
+        return NULL;
+    }
+    PyObject *result = set_skip_files(prefixes, exceptions, disabled != NULL ? disabled : none);
+    Py_DECREF(none);
+    return result;
 }
 
 static PyObject *
@@ -689,7 +697,8 @@ static PyMethodDef cache_functions[] = {
     {"disable_code", module_disable_code, METH_O,
      PyDoc_STR("Run frames of this code, and all that they call, with no region current.")},
     {"skip_files", module_skip_files, METH_VARARGS,
-     PyDoc_STR("Never capture frames whose file starts with a prefix and with no excepted one.")},
+     PyDoc_STR("Never capture frames whose file starts with a prefix and with no excepted one; "
+               "below files with a disabled prefix, no region is current.")},
     {"reset_code", module_reset_code, METH_O,
      PyDoc_STR("Drop what every region has compiled for this code.")},
     {NULL, NULL, 0, NULL},

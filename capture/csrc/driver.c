@@ -311,7 +311,11 @@ piece_convert(CaptureThread *thread, Site *site, PyObject *const *values, Py_ssi
     for (Py_ssize_t i = 0; i < n; i++) {
         PyList_SET_ITEM(list, i, Py_NewRef(values[i]));
     }
-    Region *region = thread_swap_region(thread, NULL);
+    /* Without the hook calls are inlined, which the compiler likes; but a neighbour below the hook
+     * must not come to see the compiler's frames. */
+    HookCover cover;
+    bool stays = hook_cover(&cover);
+    Region *region = stays ? thread_suspend(thread) : thread_swap_region(thread, NULL);
     PyObject *convert = Py_NewRef(region->convert);
     Py_INCREF(site);
     converting_thread = thread;
@@ -326,7 +330,12 @@ piece_convert(CaptureThread *thread, Site *site, PyObject *const *values, Py_ssi
     Py_DECREF(site);
     Py_DECREF(convert);
     Py_DECREF(list);
-    Py_XDECREF(thread_swap_region(thread, region));
+    if (stays) {
+        thread_unsuspend(thread, region);
+        hook_uncover(&cover);
+    } else {
+        Py_XDECREF(thread_swap_region(thread, region));
+    }
     if (entry == NULL) {
         return -1;
     }

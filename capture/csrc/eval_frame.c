@@ -96,8 +96,9 @@ evaluate_chained(CaptureThread *thread, PyThreadState *tstate, Frame *frame, int
     return result;
 }
 
+/* `chain`: whether the neighbouring evaluator is to see the frame. */
 static inline PyObject *
-evaluate(CaptureThread *thread, PyThreadState *tstate, Frame *frame, int throwflag)
+evaluate_as(CaptureThread *thread, PyThreadState *tstate, Frame *frame, int throwflag, bool chain)
 {
     PyObject *result;
     if (stack_is_low(thread) && throwflag == 0 && frame_owned_by_thread(frame)) {
@@ -106,13 +107,21 @@ evaluate(CaptureThread *thread, PyThreadState *tstate, Frame *frame, int throwfl
         return frame_finish(tstate, frame, NULL);
     }
     recursion_c_give(tstate, evaluation_cost);
-    if (LIKELY(neighbour == NULL)) {
+    if (LIKELY(!chain)) {
         result = _PyEval_EvalFrameDefault(tstate, frame, throwflag);
     } else {
         result = evaluate_chained(thread, tstate, frame, throwflag);
     }
     recursion_c_give(tstate, -evaluation_cost);
     return result;
+}
+
+static inline PyObject *
+evaluate(CaptureThread *thread, PyThreadState *tstate, Frame *frame, int throwflag)
+{
+    /* A neighbour that compiles has no business in the compiler, in guards and in graphs. */
+    bool own = thread->own > 0 && thread->region == NULL;
+    return evaluate_as(thread, tstate, frame, throwflag, neighbour != NULL && !own);
 }
 
 /* ---- the hook ------------------------------------------------------------------------------------------ */
@@ -155,15 +164,20 @@ capture_frame(CaptureThread *thread, PyThreadState *tstate, Frame *frame)
             return evaluate(thread, tstate, frame, 0);
         }
     }
-    if (UNLIKELY(extra->disabled)) {
+    bool skips = code_extra_skips(extra);
+    if (UNLIKELY(extra->disabled || extra->disabled_file)) {
         Region *region = thread->region;
         thread->region = NULL;
         PyObject *result = evaluate(thread, tstate, frame, 0);
         thread->region = region;
         return result;
     }
+    if (UNLIKELY(neighbour != NULL) && extra->skip) {
+        /* Code that capture made, and what leads to modules: not for a compiler beside us either. */
+        return evaluate_as(thread, tstate, frame, 0, false);
+    }
     PyObject *func = (PyObject *)frame_function(frame);
-    if (!extra->eligible || code_extra_skips(extra) || frame_is_traced(tstate, code) ||
+    if (!extra->eligible || skips || frame_is_traced(tstate, code) ||
         func == NULL || ((PyFunctionObject *)func)->func_code != (PyObject *)code ||
         frame == thread->chained || recursion_exhausted(tstate) || stack_is_low(thread)) {
         return evaluate(thread, tstate, frame, 0);
@@ -243,6 +257,31 @@ static inline _PyFrameEvalFunction
 hook_current(void)
 {
     return interpreter_evaluator(interpreter);
+}
+
+bool
+hook_cover(HookCover *cover)
+{
+    cover->below = hook_current();
+    cover->neighbour = neighbour;
+    if (cover->below == capture_eval_frame) {
+        return neighbour != NULL;
+    }
+    if (cover->below == _PyEval_EvalFrameDefault) {
+        return false;
+    }
+    neighbour = cover->below;
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, capture_eval_frame);
+    return true;
+}
+
+void
+hook_uncover(const HookCover *cover)
+{
+    if (cover->below != capture_eval_frame && hook_is_installed()) {
+        neighbour = cover->neighbour;
+        _PyInterpreterState_SetEvalFrameFunc(interpreter, cover->below);
+    }
 }
 
 bool

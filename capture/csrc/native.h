@@ -136,6 +136,7 @@ struct CodeExtra {
     char skip;          /* skip_code() */
     char disabled;      /* disable_code() */
     char skipped_file;
+    char disabled_file;
 };
 
 /* Borrows; NULL without an exception when the code has none yet. */
@@ -170,6 +171,7 @@ typedef struct {
     const Frame *chained;  /* the frame handed to the neighbouring evaluator */
     uintptr_t stack_low;   /* below this address the C stack is nearly used up */
     int tracing;           /* depth of conversions */
+    int own;               /* > 0: without a region, what runs is ours: compiler, guards, graphs */
     int inside;            /* this thread's share of `threads_inside` */
     Probe *probing;        /* borrowed; NULL unless a probe is under way */
 } CaptureThread;
@@ -190,6 +192,7 @@ thread_suspend(CaptureThread *thread)
 {
     Region *region = thread->region;
     thread->region = NULL;
+    thread->own++;
     return region;
 }
 
@@ -201,12 +204,21 @@ thread_unsuspend(CaptureThread *thread, Region *region)
         Py_XDECREF(thread_swap_region(thread, NULL));
     }
     thread->region = region;
+    thread->own--;
 }
 
 PyObject *capture_eval_frame(PyThreadState *tstate, Frame *frame, int throwflag);
 /* For the self-test: is our hook the interpreter's evaluator now? */
 bool hook_is_installed(void);
 long hook_inside_count(void);
+
+/* Keep the evaluators beside us from seeing the compiler's frames: put our hook on top until
+ * hook_uncover(). False if there are none; then nothing is to be undone. */
+typedef struct {
+    _PyFrameEvalFunction below, neighbour;
+} HookCover;
+bool hook_cover(HookCover *cover);
+void hook_uncover(const HookCover *cover);
 
 /* ---- driver.c ------------------------------------------------------------------------------- */
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
+import os
 import types
 from collections import OrderedDict
 from typing import Any
+
+import torch
 
 from capture import break_reasons as reasons
 from capture.polyfills import polyfill_for
@@ -120,6 +123,9 @@ def python_rule(
     marker = tracer.function_marker(value)
     if marker is not None:
         return call_marked(tracer, value, marker, args, kwargs)
+    if fn.code.co_filename.startswith(_TORCH_FRONTEND):
+        # What torch.compile made (it calls itself as the function that it wraps).
+        unsupported(reasons.UNKNOWN_CALLABLE, f"torch.compile: {fn.qualname}")
     module = fn.value.__module__ or ""
     if module == _OWN_API and torch_calls.is_special(value):
         return torch_calls.call_rule(tracer, value, args, kwargs)
@@ -138,6 +144,7 @@ def python_rule(
 
 
 _OWN_API = "capture.eval_frame"
+_TORCH_FRONTEND = os.path.join(os.path.dirname(torch.__file__), "_dynamo") + os.sep
 _NATIVE_MODULES = frozenset(
     {
         "random", "threading", "logging", "warnings", "subprocess", "socket", "inspect",
