@@ -142,7 +142,7 @@ def _reversed(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     ):
         if isinstance(v, ListVariable) and v.is_deque:
             return None
-        kind = type(reversed([])) if isinstance(v, ListVariable) else reversed
+        kind: type = type(reversed([])) if isinstance(v, ListVariable) else reversed
         it = IteratorVariable(kind, "reversed", _advance_reversed, v)
         it.position = len(v.items(tracer)) - 1
         return it
