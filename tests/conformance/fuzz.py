@@ -64,10 +64,6 @@ class World:
                 value = self.run(*args)
             except Exception as e:
                 error = e
-        seen = {k: v for k, v in self.names.items() if re.fullmatch(r"G[A-Z]", k)}
-        classes = {k: v.shared for k, v in self.names.items() if re.fullmatch(r"C\d", k)}
-        state = (torch.is_grad_enabled(), torch.rand(1).item(), random.random())
-        torch.set_grad_enabled(True)
         internal = None
         if isinstance(error, capture.CaptureError):
             internal = error
@@ -83,10 +79,24 @@ class World:
             for f in traceback.extract_tb(error.__traceback__)
         ):
             lines = None  # a graph that cannot start again raised: its lines stand for the user's
+        trace = "".join(traceback.format_exception(error))[-1500:] if error is not None else ""
+        _forget_frames(error)
+        seen = {k: v for k, v in self.names.items() if re.fullmatch(r"G[A-Z]", k)}
+        classes = {k: v.shared for k, v in self.names.items() if re.fullmatch(r"C\d", k)}
+        state = (torch.is_grad_enabled(), torch.rand(1).item(), random.random())
+        torch.set_grad_enabled(True)
         return {
             "internal": internal, "error": _plain(error), "printed": out.getvalue(), "lines": lines,
-            "state": state, "everything": (value, args, seen, classes), "raised": error,
+            "state": state, "everything": (value, args, seen, classes), "trace": trace,
         }  # fmt: skip
+
+
+def _forget_frames(error):
+    """Drop the tracebacks: their frames hold what a captured frame has let go."""
+    while error is not None:
+        error.__traceback__ = None
+        _forget_frames(error.__cause__)
+        error = error.__context__
 
 
 def _plain(error, depth=0):
@@ -157,12 +167,11 @@ def run_text(text):
 def compare(a, b):
     """The first difference of two calls, the worst kind first."""
     if b["internal"] is not None:
-        return ("internal", "".join(traceback.format_exception(b["internal"]))[-1500:])
+        return ("internal", b["trace"])
     if a["error"] is None and b["error"] is not None:
         return (
             "raises",
-            f"eager does not; {b['error']}\n"
-            + "".join(traceback.format_exception(b["raised"]))[-1500:],
+            f"eager does not; {b['error']}\n" + b["trace"],
         )
     for name in ("error", "printed", "state", "everything", "lines"):
         if name == "lines" and b["lines"] is None:

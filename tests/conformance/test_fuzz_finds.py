@@ -142,3 +142,25 @@ def test_exception_thrown_into_a_fresh_generator_has_its_frame(check):
         gen(n).throw(ValueError)
 
     check(f, (3,))
+
+
+def test_only_a_mapping_is_unpacked_into_a_dict(check):
+    def f(items):
+        return {**items, "k": 1}
+
+    check(f, ([],), ({"a": 1},))
+
+
+def test_super_of_something_else_is_a_type_error(check):
+    class Base:
+        p = 1
+
+    class Derived(Base):
+        def m(self):
+            self = 3
+            return super().p
+
+    def f(o):
+        return o.m()
+
+    check(f, (Derived(),))

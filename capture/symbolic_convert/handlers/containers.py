@@ -149,7 +149,10 @@ def dict_update(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     value = frame.stack.pop().realize(tracer)
     target = frame.stack[-place].realize(tracer)
     assert isinstance(target, DictVariable)
-    if not isinstance(value, ObjectVariable):
+    if (
+        not isinstance(value, ObjectVariable)
+        or lookup_mro(value.python_type(), "keys")[0] is MISSING
+    ):
         unsupported(reasons.UNKNOWN_OPERATION, f"** of {value.describe()}")
     if inst.op is Op.DICT_MERGE and isinstance(value, DictVariable):
         if any(k in target.load(tracer) for k in value.load(tracer)):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from capture import break_reasons as reasons
 from capture.instructions.ops import Op
 from capture.instructions.versions import NULL_BEFORE_CALLABLE
 from capture.symbolic_convert.registry import handles, raw
 from capture.variables import attributes, operators
-from capture.variables.base import NULL, Variable
-from capture.variables.objects import SuperVariable
+from capture.variables.base import NULL, Variable, unsupported
+from capture.variables.objects import ClassVariable, SuperVariable
 
 if TYPE_CHECKING:
     from capture.instructions.instruction import Instruction
@@ -50,6 +51,11 @@ def super_attr(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     fn, cls, instance = (v.realize(tracer) for v in frame.stack[-3:])
     del frame.stack[-3:]
     if getattr(fn, "value", None) is super:
+        if not isinstance(cls, ClassVariable) or not (
+            issubclass(instance.python_type(), cls.value)
+            or (isinstance(instance, ClassVariable) and issubclass(instance.value, cls.value))
+        ):
+            unsupported(reasons.UNKNOWN_OPERATION, "super() of something else")
         found = attributes.super_getattr(tracer, SuperVariable(cls, instance), name)
     else:
         found = attributes.load_attr(tracer, tracer.call(fn, [cls, instance], {}), name)
