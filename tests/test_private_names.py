@@ -20,7 +20,7 @@ PACKAGE = ROOT / "capture"
 #: The files that may, and what for. Each part that reads torch's state has one place for it.
 PRIVATE_FILES = {
     "backends/aot/adapter.py": "make_fx, functional and fake tensors, partitioners",
-    "convert_frame.py": "the grad mode behind a graph that failed",
+    "symbolic_convert/failure.py": "the grad mode behind a graph that failed",
     "graph/fake.py": "fake tensors",
     "graph/fx_adapter.py": "appending to FX graphs",
     "graph/op_rules.py": "which functions are operators, and classes of operators",
