@@ -17,6 +17,7 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.errors import GraphBreak
+from capture.hiding import hide
 from capture.polyfills import original_of
 from capture.variables.attributes import InstanceDictVariable
 from capture.variables.attributes.lookup import is_data_descriptor
@@ -190,6 +191,7 @@ class Codegen:
         namespace = self.table
         exec(compile(source, f"<capture epilogue of {name}>", "exec"), namespace)
         fn = namespace.pop("epilogue")
+        hide(fn.__code__)
         return fn, source
 
 

@@ -34,6 +34,7 @@ from capture.errors import (
 )
 from capture.guards.kinds import IsNotSame
 from capture.guards.torch_kinds import state_is_foreign
+from capture.hiding import hide
 from capture.instructions.analysis import rebound_in_loops
 from capture.instructions.decode import decode
 from capture.sources import (
@@ -180,7 +181,7 @@ class Converter:
 
     def make_resume(self, site: Site, func: types.FunctionType) -> types.CodeType:
         """The code that finishes a frame natively from a resume site."""
-        return make_resume_code(func.__code__, site.index, site.layout)
+        return hide(make_resume_code(func.__code__, site.index, site.layout))
 
 
 class _Piece:
@@ -533,6 +534,7 @@ class _Piece:
         has_slot0 = layout.arg0_in_cell or (
             arg0 is not None and bool(layout.locals) and layout.locals[0] == arg0
         )
+        hide(made.code)
         target = Break(made.code, sites, takes_slot0(code), has_slot0)
         self.family.breaks[key] = (weakref.ref(code), target, sites)
         return target

@@ -20,7 +20,6 @@ PACKAGE = ROOT / "capture"
 #: The files that may, and what for. Each part that reads torch's state has one place for it.
 PRIVATE_FILES = {
     "backends/aot/adapter.py": "make_fx, functional and fake tensors, partitioners",
-    "symbolic_convert/failure.py": "the grad mode behind a graph that failed",
     "graph/fake.py": "fake tensors",
     "graph/fx_adapter.py": "appending to FX graphs",
     "graph/op_rules.py": "which functions are operators, and classes of operators",
@@ -31,6 +30,7 @@ PRIVATE_FILES = {
     "guards/kinds.py": "the Python form of guards on tensors",
     "guards/native_setup.py": "what the native guards read, and their self-tests",
     "guards/torch_kinds.py": "the Python form of guards on torch's state",
+    "hiding.py": "what torch's own frontend is to leave alone",
     "symbolic_convert/translator.py": "the call of modules, whose globals hold hooks",
     "variables/marks.py": "marks that torch's own frontend puts on functions",
     "variables/torch_calls.py": "private functions that torch's Python code calls",

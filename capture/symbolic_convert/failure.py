@@ -182,7 +182,7 @@ def state_restoring(fn: Callable[..., Any], only_grad: bool) -> Callable[..., An
         try:
             return fn(*args)
         except BaseException:
-            torch._C._set_grad_enabled(before)
+            torch.set_grad_enabled(before)
             raise
 
     def run(*args: Any) -> Any:
