@@ -207,8 +207,11 @@ def disable_code(code: CodeType, /) -> None:
 
 def skip_files(
     prefixes: tuple[str, ...], exceptions: tuple[str, ...], disabled: tuple[str, ...] = ..., /
-) -> None:
-    """Never capture frames whose file starts with a prefix; the longest of either kind wins."""
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Never capture frames whose file starts with a prefix; the longest of either kind wins.
+
+    Below files with a disabled prefix no region is current. Returns what was set before.
+    """
 
 def reset_code(code: CodeType, /) -> None:
     """Drop what every region has compiled for this code."""

@@ -116,11 +116,21 @@ set_skip_files(PyObject *prefixes, PyObject *exceptions, PyObject *disabled)
             }
         }
     }
+    PyObject *none = PyTuple_New(0);
+    PyObject *previous = none == NULL
+                             ? NULL
+                             : PyTuple_Pack(3, skip_prefixes != NULL ? skip_prefixes : none,
+                                            skip_exceptions != NULL ? skip_exceptions : none,
+                                            disabled_prefixes != NULL ? disabled_prefixes : none);
+    Py_XDECREF(none);
+    if (previous == NULL) {
+        return NULL;
+    }
     Py_XSETREF(skip_prefixes, Py_NewRef(prefixes));
     Py_XSETREF(skip_exceptions, Py_NewRef(exceptions));
     Py_XSETREF(disabled_prefixes, Py_NewRef(disabled));
     files_epoch++;
-    Py_RETURN_NONE;
+    return previous;
 }
 
 /* ---- ties between regions, sites and extras --------------------------------------------------- */
@@ -698,7 +708,7 @@ static PyMethodDef cache_functions[] = {
      PyDoc_STR("Run frames of this code, and all that they call, with no region current.")},
     {"skip_files", module_skip_files, METH_VARARGS,
      PyDoc_STR("Never capture frames whose file starts with a prefix and with no excepted one; "
-               "below files with a disabled prefix, no region is current.")},
+               "below files with a disabled prefix, no region is current. Return what was set.")},
     {"reset_code", module_reset_code, METH_O,
      PyDoc_STR("Drop what every region has compiled for this code.")},
     {NULL, NULL, 0, NULL},
