@@ -354,7 +354,9 @@ def observe(fn, index):
         sys.exception(),
     )
     buffers = (M.bn.running_mean.clone(), M.bn.num_batches_tracked.clone(), M.steps)
-    return result, vars(o), x.clone(), torch.rand(2), modes, buffers
+    # a copy: the collector of 3.13.0 empties what a dead object's dict holds
+    attributes = {**vars(o), "log": list(o.log)}
+    return result, attributes, x.clone(), torch.rand(2), modes, buffers
 
 
 def same(a, b):
