@@ -41,6 +41,7 @@ from capture.variables.functions import (
     MethodVariable,
     PartialVariable,
 )
+from capture.variables.gradients import is_none
 from capture.variables.objects import (
     ClassVariable,
     ExceptionVariable,
@@ -115,6 +116,14 @@ class Codegen:
             self.outputs.append(value)
         return name
 
+    def tensor(self, v: TensorVariable) -> str:
+        """The argument that holds a tensor made by the graph, with the ``grad`` it was given."""
+        known = id(v.value) in self._output_names
+        name = self.output(v.value)
+        if not known and v.grad is not None and not is_none(v.grad):
+            self.lines.append(f"{name}.grad = {self.ref(v.grad)}")
+        return name
+
     def temp(self, expression: str) -> str:
         """A new local set to the expression."""
         name = f"t{self._temps}"
@@ -143,7 +152,7 @@ class Codegen:
         if v.source is not None:
             return self.capture(v.source)
         if isinstance(v, TensorVariable):
-            return self.output(v.value)
+            return self.tensor(v)
         if isinstance(v, ScalarVariable):
             return self.output(v.scalar)
         known = self._names.get(id(v))
@@ -573,6 +582,13 @@ def _replay_attr(cg: Codegen, effect: Effect) -> None:
         _set_attribute(cg, effect.target, target, effect.key, effect.value)
 
 
+def _replay_grad(cg: Codegen, effect: Effect) -> None:
+    target = effect.target
+    assert isinstance(target, TensorVariable)
+    if not (is_none(effect.value) and is_none(target.initial_grad)):
+        cg.lines.append(f"{cg.ref(target)}.grad = {cg.ref(effect.value)}")
+
+
 def _replay_dict(cg: Codegen, effect: Effect) -> None:
     target = effect.target
     assert isinstance(target, DictVariable)
@@ -633,6 +649,7 @@ def _replay_cell(cg: Codegen, effect: Effect) -> None:
 
 _REPLAY: dict[str, Any] = {
     "attr": _replay_attr,
+    "grad": _replay_grad,
     "dict_set": _replay_dict,
     "dict_del": _replay_dict,
     "dict_clear": _replay_dict,

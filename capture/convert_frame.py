@@ -32,7 +32,7 @@ from capture.errors import (
     SkipFrame,
     Unsupported,
 )
-from capture.guards.kinds import IsNotSame
+from capture.guards.kinds import AllDistinct, IsNotSame
 from capture.guards.torch_kinds import state_is_foreign
 from capture.hiding import hide
 from capture.instructions.analysis import rebound_in_loops
@@ -62,6 +62,7 @@ from capture.variables.base import NULL, LazyVariable, Variable
 from capture.variables.containers import DictVariable, ListVariable, SetVariable
 from capture.variables.functions import CellVariable, FunctionVariable, GeneratorVariable
 from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVariable
+from capture.variables.tensor import TensorVariable
 
 __all__ = ["Converter", "Options"]
 
@@ -363,6 +364,7 @@ class _Piece:
     def guard_aliases(self) -> None:
         """What is written to through one name must not be reached through another one later."""
         tracer = self.tracer
+        self.guard_gradients()
         changed = [v for v in tracer.effects.changed_objects() if v.source is not None]
         if not changed:
             return
@@ -383,6 +385,18 @@ class _Piece:
                     if _may_alias(v.source, other.source):
                         tracer.guard(IsNotSame(v.source, other.source))
         self.guard_instance_dicts(others)
+
+    def guard_gradients(self) -> None:
+        """Where some ``grad`` is written, the tensors whose ``grad`` was used stay different."""
+        tracer = self.tracer
+        if any(effect.kind == "grad" for effect in tracer.effects.journal):
+            sources = [
+                v.source
+                for v in tracer.tensors.values()
+                if isinstance(v, TensorVariable) and v.source is not None and v.grad is not None
+            ]
+            if len(sources) > 1:
+                tracer.guard(AllDistinct(tuple(sources)))
 
     def guard_instance_dicts(self, others: Sequence[Variable]) -> None:
         """A dict passed in may be the ``__dict__`` of an object: two names for one thing."""

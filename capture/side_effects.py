@@ -108,6 +108,19 @@ class SideEffects:
         effect = self._last[place] = Effect("attr", target, name, value)
         self.journal.append(effect)
 
+    def set_grad(self, target: Variable, value: Variable) -> None:
+        """A tensor's ``grad`` is written in its last state: no code of the program sees others."""
+        self._touch(target)
+        if self._is_new(target):
+            return
+        place = (id(target), "grad")
+        last = self._last.get(place)
+        if last is not None:
+            last.value = value
+            return
+        effect = self._last[place] = Effect("grad", target, None, value)
+        self.journal.append(effect)
+
     def dict_op(self, target: Variable, op: str, key: Any, value: Any = None) -> None:
         """``set``, ``del``, ``clear`` or ``move`` on a dict."""
         self._touch(target)

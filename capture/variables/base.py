@@ -124,6 +124,9 @@ class Effects(Protocol):
     def dict_op(self, target: Variable, op: str, key: Any, value: Any = None) -> None:
         """``set``, ``del``, ``clear`` or ``move`` on a dict."""
 
+    def set_grad(self, target: Variable, value: Variable) -> None:
+        """The ``grad`` of a tensor was assigned."""
+
     def list_changed(self, target: Variable) -> None:
         """A list was changed or appended to."""
 

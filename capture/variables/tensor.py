@@ -13,14 +13,20 @@ if TYPE_CHECKING:
 
 
 class TensorVariable(Variable):
-    """A tensor: an input of the graph or computed in it. It carries metadata, not a tensor."""
+    """A tensor: an input of the graph or computed in it. It carries metadata, not a tensor.
 
-    __slots__ = ("attrs", "value")
+    ``grad`` is what the attribute of that name holds now, and ``initial_grad`` what it held when it
+    was read first; None as long as nobody asked.
+    """
+
+    __slots__ = ("attrs", "grad", "initial_grad", "value")
 
     def __init__(self, value: TensorValue, source: Source | None = None) -> None:
         super().__init__(source)
         self.value = value
         self.attrs: dict[str, Variable] | None = None
+        self.grad: Variable | None = None
+        self.initial_grad: Variable | None = None
 
     @property
     def meta(self) -> TensorMeta:

@@ -21,9 +21,10 @@ from capture.variables.base import (
     Variable,
     unsupported,
 )
-from capture.variables.constant import FALSE, ConstantVariable, boolean
+from capture.variables.constant import FALSE, NONE, ConstantVariable, boolean
 from capture.variables.containers import TupleVariable
 from capture.variables.functions import BuiltinVariable, MethodVariable
+from capture.variables.gradients import read_grad
 from capture.variables.objects import lookup_mro
 from capture.variables.tensor import TensorVariable
 
@@ -40,8 +41,10 @@ def tensor_getattr(tracer: Tracer, obj: TensorVariable, name: str) -> Variable:
     rule = classify_attribute(name)
     if rule.kind is RuleKind.NODE:
         return tracer.graph_call("call_function", getattr, [obj, ConstantVariable(name)], {})
-    if name == "grad" and obj.source is not None and not obj.value.meta.has_grad_fn:
-        return tracer.tensor_grad(obj)
+    if name == "grad":
+        return read_grad(tracer, obj)
+    if name == "grad_fn" and not meta.has_grad_fn:
+        return NONE
     cls = meta.cls
     raw, holder = lookup_mro(cls, name)
     if raw is MISSING:

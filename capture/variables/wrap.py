@@ -222,7 +222,8 @@ def bound_native(tracer: Tracer, value: Any, source: Source) -> Variable | None:
 
 def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source) -> Variable:
     """A plain tensor or parameter: an input of the graph, guarded by its metadata."""
-    facts = TensorFacts.of(value)
+    # whether a tensor that requires grad is a leaf decides what autograd does with it
+    facts = TensorFacts.of(value, with_leaf=value.requires_grad)
     if not facts.plain:
         tracer.guard(TypeIs(source, type(value)))
         return ObjectVariable(type(value), value, source)

@@ -21,9 +21,10 @@ from capture.variables.attributes.lookup import (
     type_source_of,
 )
 from capture.variables.base import DELETED, MISSING, Tracer, Variable, unsupported
-from capture.variables.constant import ConstantVariable
+from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.containers import DictVariable
 from capture.variables.functions import CellVariable
+from capture.variables.gradients import store_grad
 from capture.variables.objects import (
     ClassVariable,
     ExceptionVariable,
@@ -33,6 +34,7 @@ from capture.variables.objects import (
     lookup_mro,
     type_attribute,
 )
+from capture.variables.tensor import TensorVariable
 
 _NN_SETATTR = torch.nn.Module.__setattr__
 
@@ -48,6 +50,9 @@ def store_attr(tracer: Tracer, obj: Variable, name: str, value: Variable) -> Non
         return
     if isinstance(obj, CellVariable) and name == "cell_contents":
         obj.set(tracer, value)
+        return
+    if isinstance(obj, TensorVariable) and name == "grad":
+        store_grad(tracer, obj, value)
         return
     if not isinstance(obj, ObjectVariable) or isinstance(obj, ClassVariable):
         unsupported(reasons.SIDE_EFFECT, f"assignment to {obj.describe()}.{name}")
@@ -160,6 +165,9 @@ def has_instance_dict(obj: ObjectVariable) -> bool:
 def delete_attr(tracer: Tracer, obj: Variable, name: str) -> None:
     """``del obj.name``."""
     obj = obj.realize(tracer)
+    if isinstance(obj, TensorVariable) and name == "grad":
+        store_grad(tracer, obj, NONE)
+        return
     if not isinstance(obj, ObjectVariable) or isinstance(obj, (ClassVariable, ModuleVariable)):
         unsupported(reasons.SIDE_EFFECT, f"deletion of {obj.describe()}.{name}")
     cls = obj.cls
