@@ -257,6 +257,9 @@ class GuardTree:
     def runs_code(self) -> bool:
         """Whether a check may run arbitrary code."""
     @property
+    def words(self) -> int:
+        """How many words of memory stand for checks that held before."""
+    @property
     def checked(self) -> int: ...
     @property
     def failed(self) -> int: ...
@@ -313,6 +316,9 @@ def tensor_setup(
 
 def tensor_codes(tensor: object, /) -> tuple[int, int, int] | None:
     """Return torch's numbers for the dtype, the device type and the device index."""
+
+def tensor_trust_words(trusted: bool, /) -> bool:
+    """Let the words that a tensor's facts rest on stand for them; return the previous choice."""
 
 def allow_shortcuts(allowed: bool, /) -> bool:
     """Trust version tags in trees made from now on; return the previous choice."""

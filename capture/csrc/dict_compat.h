@@ -48,6 +48,16 @@ dict_version(PyObject *dict)
 #endif
 }
 
+/* Where that number lies. */
+static inline const void *
+dict_version_place(PyObject *dict)
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    return &((PyDictObject *)dict)->ma_version_tag;
+#pragma GCC diagnostic pop
+}
+
 /* ---- slots: 3.13 ----------------------------------------------------------------------------
  *
  * The values of an instance lie in an array, in the order of keys that its class shares. Keys are
@@ -107,6 +117,41 @@ slot_value(PyObject *dict, Py_ssize_t slot)
     (void)dict;
     (void)slot;
     return NULL;
+#endif
+}
+
+/* Where lie what says which keys and slots there are, the number of the keys, and a slot's value;
+ * the dict has slots. */
+static inline const void *
+slot_values_place(PyObject *dict)
+{
+    return &((PyDictObject *)dict)->ma_values;
+}
+
+static inline const void *
+slot_keys_place(PyObject *dict)
+{
+    return &((PyDictObject *)dict)->ma_keys;
+}
+
+static inline const void *
+slot_keys_number_place(PyObject *dict)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return &((PyDictObject *)dict)->ma_keys->dk_version;
+#else
+    return dict; /* never asked: no dict has slots */
+#endif
+}
+
+static inline const void *
+slot_place(PyObject *dict, Py_ssize_t slot)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return &((PyDictObject *)dict)->ma_values->values[slot];
+#else
+    (void)slot;
+    return dict;
 #endif
 }
 

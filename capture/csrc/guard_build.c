@@ -379,6 +379,7 @@ guard_node_free(Node *node)
     PyMem_Free(node->checks);
     PyMem_Free(node->captures);
     PyMem_Free(node->seen_slots);
+    witness_free(node->witness);
     memset(node, 0, sizeof(*node));
 }
 
@@ -481,5 +482,10 @@ guard_tree_build(GuardTree *tree, PyObject *callback, PyObject *spec, PyObject *
     Builder builder = {tree, PyDict_New(), callback};
     int status = builder.watched == NULL ? -1 : build_tree(&builder, spec, post_checks);
     Py_XDECREF(builder.watched);
+    if (status == 0 && tree->shortcuts && !tree->runs_code) {
+        for (int i = 0; i < tree->root.n_children; i++) {
+            witness_give(&tree->root.children[i]);
+        }
+    }
     return status;
 }

@@ -283,8 +283,6 @@ referent(PyObject *value)
 #endif
 }
 
-/* The value below `value`: borrowed, or NULL. *owned: the same as a new reference, where the parent
- * does not keep it. May leave an exception set. */
 static inline PyObject *
 child_value(const Node *node, PyObject *value, PyObject **owned)
 {
@@ -333,6 +331,12 @@ child_value(const Node *node, PyObject *value, PyObject **owned)
     default:
         return NULL;
     }
+}
+
+PyObject *
+guard_child_value(const Node *node, PyObject *value, PyObject **owned)
+{
+    return child_value(node, value, owned);
 }
 
 /* ---- the walk ------------------------------------------------------------------------------- */
@@ -550,7 +554,7 @@ run_children(const Run *run, Node *node, PyObject *value)
 }
 
 static bool
-run_node(const Run *run, Node *node, PyObject *value)
+walk_node(const Run *run, Node *node, PyObject *value)
 {
     if (!checks_hold(node->checks, node->n_checks, value)) {
         return false;
@@ -568,6 +572,62 @@ run_node(const Run *run, Node *node, PyObject *value)
     bool holds = run_children(run, node, value);
     Py_DECREF(value);
     return holds;
+}
+
+/* The place of the first word that is not what it was, or -1. */
+static inline int
+changed_word(const Witness *witness)
+{
+    const SeenWord *words = witness->words;
+    for (int i = 0; i < witness->n_words; i++) {
+        if (*words[i].address != words[i].word) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* All words are what they were: hand out what the walk would, and walk what has no words. */
+static bool
+take_witness(const Run *run, const Witness *witness)
+{
+    for (int i = 0; i < witness->n_outputs; i++) {
+        const SeenOutput *output = &witness->outputs[i];
+        if (output->place >= 0) {
+            run->captures[output->place] = Py_NewRef(output->value);
+        }
+        else {
+            Py_XSETREF(run->slots[~output->place], Py_NewRef(output->value));
+        }
+    }
+    for (int i = 0; i < witness->n_rest; i++) {
+        if (!run_child(run, witness->rest[i].node, witness->rest[i].value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+run_node(const Run *run, Node *node, PyObject *value)
+{
+    Witness *witness = node->witness;
+    if (witness == NULL) {
+        return walk_node(run, node, value);
+    }
+    if (witness->value == value) {
+        int changed = changed_word(witness);
+        if (changed < 0) {
+            witness->held++;
+            return take_witness(run, witness);
+        }
+        witness_failed(witness, changed);
+    }
+    if (!walk_node(run, node, value)) {
+        return false;
+    }
+    witness_record(node, value);
+    return true;
 }
 
 /* ---- post checks ---------------------------------------------------------------------------- */

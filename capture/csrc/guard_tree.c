@@ -220,6 +220,24 @@ tree_get_runs_code(PyObject *self, void *closure)
     return PyBool_FromLong(((GuardTree *)self)->runs_code);
 }
 
+static Py_ssize_t
+count_words(const Node *node)
+{
+    const Witness *witness = node->witness;
+    Py_ssize_t n = witness != NULL && witness->value != NULL ? witness->n_words : 0;
+    for (int i = 0; i < node->n_children; i++) {
+        n += count_words(&node->children[i]);
+    }
+    return n;
+}
+
+static PyObject *
+tree_get_words(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromSsize_t(count_words(&((GuardTree *)self)->root));
+}
+
 /* ---- the type ------------------------------------------------------------------------------- */
 
 static int
@@ -294,6 +312,8 @@ static PyMethodDef tree_methods[] = {
 static PyGetSetDef tree_getset[] = {
     {"alive", tree_get_alive, NULL, "Whether all objects compared by address still exist.", NULL},
     {"runs_code", tree_get_runs_code, NULL, "Whether a check may run arbitrary code.", NULL},
+    {"words", tree_get_words, NULL,
+     "How many words of memory stand for checks that held before (witness.c).", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

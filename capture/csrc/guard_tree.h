@@ -75,9 +75,46 @@ typedef struct {
 } SeenSlot;
 
 typedef struct Node Node;
+
+/* Words are read as such whatever lies there. */
+typedef uint64_t __attribute__((may_alias)) WitnessWord;
+
+typedef struct {
+    const WitnessWord *address;
+    uint64_t word;
+} SeenWord;
+
+typedef struct {
+    int place; /* of a capture; ~place of a slot */
+    PyObject *value;
+} SeenOutput;
+
+/* What has no words: a child to be walked from its parent's value. */
+typedef struct {
+    Node *node;
+    PyObject *value;
+} SeenRest;
+
+/* What a walk below a node depended on (witness.c). All objects are borrowed: the words show that
+ * they are alive. */
+typedef struct {
+    PyObject *value; /* the node's, or NULL when nothing is recorded */
+    PyObject *last;  /* the node's when it last held; compared only */
+    int n_words, n_outputs, n_rest;
+    int word_room, owner_room, output_room, rest_room;
+    unsigned held;          /* how often since it was recorded */
+    unsigned wait, waited;  /* successful walks between a failure and the next recording */
+    SeenWord *words;
+    Node **owners;          /* of each word, the node whose check or children rest on it */
+    SeenOutput *outputs;
+    SeenRest *rest;
+} Witness;
+
 struct Node {
     uint8_t accessor;
     uint8_t memo;
+    uint8_t spoilt;      /* how often its words spoilt a fresh witness */
+    bool is_volatile;    /* too often: it is walked */
     bool fixed;          /* as a child: an unchanged dict or type makes its checks hold again */
     Py_ssize_t index;
     PyObject *key;       /* owned or watched by the tree */
@@ -100,6 +137,7 @@ struct Node {
     int n_seen_slots;
     SeenSlot *seen_slots;  /* room for a slot for each memo child and check, or NULL */
     PyObject *seen_value;  /* as a child; borrowed, good while its owner's version is seen */
+    Witness *witness;      /* or NULL: walk each time */
 };
 
 typedef enum {
@@ -147,6 +185,18 @@ typedef struct {
 bool guard_tree_run(GuardTree *tree, PyObject *const *values, Py_ssize_t n, PyObject *func,
                     PyObject **captures);
 int guard_check_init(void);
+/* The value below `value`: borrowed, or NULL. *owned: the same as a new reference, where the parent
+ * does not keep it. May leave an exception set. */
+PyObject *guard_child_value(const Node *node, PyObject *value, PyObject **owned);
+
+/* witness.c: only for trees that run no code. */
+/* Let the node have a witness, if there is anything below it to see. */
+void witness_give(Node *node);
+/* The node's walk has held for the value: record it if it was the last one's too. */
+void witness_record(Node *node, PyObject *value);
+/* A word of the witness, by its place, is not what it was. */
+void witness_failed(Witness *witness, int word);
+void witness_free(Witness *witness);
 
 /* guard_constant.c */
 /* Whether the value is a constant that CHECK_EQUAL can compare. */

@@ -27,10 +27,13 @@ static struct {
     bool ready;           /* key set, sizes, strides and dtype can be read */
     bool grad_ready;      /* requires_grad and is_leaf can be read from the autograd record */
     bool storage_ready;
+    bool words_ready;     /* the offsets of number of dimensions and dtype are known */
     Py_ssize_t impl;      /* offset of the TensorImpl pointer in the Python object */
     Py_ssize_t keys;      /* offsets within TensorImpl */
     Py_ssize_t autograd;
     Py_ssize_t storage;
+    Py_ssize_t ndim;
+    Py_ssize_t dtype_code;
     Py_ssize_t grad_flag; /* offsets within the autograd record */
     Py_ssize_t grad_fn;
     void *plain_record;   /* vtable of a record that is no view's */
@@ -248,6 +251,60 @@ tensor_facts_hold(const TensorFacts *facts, PyObject *value)
     return facts->is_leaf < 0 || is_leaf_of(value, impl) == facts->is_leaf;
 }
 
+/* Sizes and strides, of which there are that many, where they lie within the TensorImpl itself. */
+static bool
+dims_witness(const TensorFacts *facts, const char *impl, const int64_t *dims, bool sizes,
+             bool (*see)(void *context, const void *place), void *context)
+{
+    const int64_t *wanted = facts->dims + (sizes ? 0 : facts->ndim);
+    size_t size = malloc_usable_size((void *)(uintptr_t)impl);
+    if ((const char *)dims < impl || (const char *)(dims + facts->ndim) > impl + size) {
+        return false; /* kept elsewhere, and moved when their number changes */
+    }
+    for (int32_t i = 0; i < facts->ndim; i++) {
+        if ((wanted[i] >= 0 || facts->contiguous) && !see(context, &dims[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+autograd_witness(const char *impl, bool (*see)(void *context, const void *place), void *context)
+{
+    const char *record = word_at(impl, reader.autograd);
+    if (!see(context, impl + reader.autograd)) {
+        return false;
+    }
+    if (record == NULL) {
+        return true;
+    }
+    /* a view may owe its flag to its base: that is asked of torch each time */
+    return word_at(record, 0) == reader.plain_record && see(context, record) &&
+           see(context, record + reader.grad_flag) && see(context, record + reader.grad_fn);
+}
+
+bool
+tensor_witness(const TensorFacts *facts, PyObject *value,
+               bool (*see)(void *context, const void *place), void *context)
+{
+    if (!facts->native || !reader.words_ready || facts->device_type >= 0) {
+        return false;
+    }
+    const char *impl = impl_of(value);
+    void *handle = (char *)value + reader.impl;
+    int64_t *sizes = NULL, *strides = NULL;
+    if (reader.sizes(handle, &sizes) || reader.strides(handle, &strides)) {
+        return false;
+    }
+    return see(context, &value->ob_type) && see(context, handle) &&
+           see(context, impl + reader.keys) && see(context, impl + reader.dtype_code) &&
+           see(context, impl + reader.ndim) &&
+           dims_witness(facts, impl, sizes, true, see, context) &&
+           dims_witness(facts, impl, strides, false, see, context) &&
+           autograd_witness(impl, see, context);
+}
+
 void *
 tensor_storage(PyObject *tensor)
 {
@@ -331,6 +388,33 @@ find_word(PyObject *samples, Py_ssize_t place)
         }
         if (fits) {
             found = word * 8;
+        }
+    }
+    return found;
+}
+
+/* The one offset at which every sample's TensorImpl holds its number of dimensions, with all bits of
+ * a word, or its dtype's code, in two bytes; -1 if there is no one place. */
+static Py_ssize_t
+find_number(PyObject *samples, bool dtype)
+{
+    Py_ssize_t found = -1, size = dtype ? 2 : 8, end = common_words(samples) * 8;
+    for (Py_ssize_t offset = 8; offset + size <= end; offset += size) {
+        bool fits = true;
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(samples) && fits; i++) {
+            PyObject *tensor = PyTuple_GET_ITEM(PyList_GET_ITEM(samples, i), 0);
+            void *handle = (char *)tensor + reader.impl;
+            int64_t ndim = -1, word = 0;
+            int32_t code = -1;
+            memcpy(&word, (char *)impl_of(tensor) + offset, (size_t)size);
+            fits = !reader.dim(handle, &ndim) && !reader.dtype(handle, &code) &&
+                   word == (dtype ? code : ndim);
+        }
+        if (fits && found >= 0) {
+            return -1;
+        }
+        if (fits) {
+            found = offset;
         }
     }
     return found;
@@ -558,11 +642,30 @@ tensor_setup(PyObject *module, PyObject *args)
             }
             reader.ready = grad_answers_agree(checks);
         }
+        if (reader.ready && reader.grad_ready) {
+            reader.ndim = find_number(samples, false);
+            reader.dtype_code = find_number(samples, true);
+        }
     }
     PyErr_Clear();
     return Py_BuildValue("(NNN)", PyBool_FromLong(reader.ready),
                          PyBool_FromLong(reader.grad_ready),
                          PyBool_FromLong(reader.storage_ready));
+}
+
+/* tensor_trust_words(bool): whether the words that a tensor's facts rest on may stand for them; no
+ * effect where they were not found. Returns the old choice. */
+static PyObject *
+tensor_trust_words(PyObject *module, PyObject *flag)
+{
+    (void)module;
+    int trusted = PyObject_IsTrue(flag);
+    if (trusted < 0) {
+        return NULL;
+    }
+    bool previous = reader.words_ready;
+    reader.words_ready = trusted && reader.ndim > 0 && reader.dtype_code > 0;
+    return PyBool_FromLong(previous);
 }
 
 /* tensor_codes(tensor) -> (dtype, device type, device index) as torch's C functions number them */
@@ -585,6 +688,8 @@ tensor_codes(PyObject *module, PyObject *tensor)
 static PyMethodDef functions[] = {
     {"tensor_setup", tensor_setup, METH_VARARGS,
      "Find out how tensors are read, by samples; return what was found."},
+    {"tensor_trust_words", tensor_trust_words, METH_O,
+     "Let the words that a tensor's facts rest on stand for them; return the old choice."},
     {"tensor_codes", tensor_codes, METH_O,
      "Return a tensor's dtype and device as torch's numbers."},
     {NULL, NULL, 0, NULL},

@@ -31,6 +31,11 @@ void tensor_facts_free(TensorFacts *facts);
 /* Whether the value is such a tensor. Never leaves an exception set. Borrows. */
 bool tensor_facts_hold(const TensorFacts *facts, PyObject *value);
 
+/* Show `see` each aligned word that the answer `tensor_facts_hold` gave for this very value rests on;
+ * false if there is more to it than words, or if `see` says so. */
+bool tensor_witness(const TensorFacts *facts, PyObject *value,
+                    bool (*see)(void *context, const void *place), void *context);
+
 /* The storage's address, or NULL where it cannot be read. Borrows. */
 void *tensor_storage(PyObject *tensor);
 

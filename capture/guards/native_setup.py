@@ -36,6 +36,7 @@ class NativeReaders:
     storage: bool = False
     state_words: frozenset[str] = frozenset()
     shortcuts: bool = False
+    words: bool = False
     dtype_codes: dict[torch.dtype, int] = field(default_factory=dict)
 
     def device_codes(self, device: torch.device) -> tuple[int, int] | None:
@@ -79,6 +80,9 @@ def _run_self_tests() -> NativeReaders:
     _test_state(found)
     found.shortcuts = _versions_follow_writes()
     _native.allow_shortcuts(found.shortcuts)
+    if found.metadata and found.shortcuts:
+        found.words = _words_follow_writes(found.dtype_codes)
+        _native.tensor_trust_words(found.words)
     return found
 
 
@@ -456,4 +460,57 @@ def _noticed_on_type(write: str) -> bool:
     if any(tree.check(values) is None for _ in range(3)):
         return False
     exec(compile(write, "<self-test>", "exec"), scope)
+    return tree.check(values) is None
+
+
+# ---- words of tensors -------------------------------------------------------------------------
+
+
+# Each changes what some fact of `t`, a float32 matrix of 2 by 3, says.
+_TENSOR_WRITES: tuple[str, ...] = (
+    "t.requires_grad_()",
+    "t.data = empty(2, 4)",
+    "t.data = empty(6)",
+    "t.data = empty(2, 3, dtype=torch.int32)",
+    "t.data = empty(3, 2).t()",
+    "torch.utils.swap_tensors(t, empty(2, 3, device='meta'))",
+    "torch.utils.swap_tensors(t, torch._neg_view(empty(2, 3)))",
+    "t.t_()",
+    "t.unsqueeze_(0)",
+    "t.resize_(3, 2)",
+    "t.set_(empty(5))",
+    "t.set_(t.untyped_storage(), 0, (2, 3), (1, 2))",
+    "t.mul_(empty((), requires_grad=True))",
+    "torch.utils.swap_tensors(t, empty(2, 3, dtype=torch.float64))",
+    "t.__class__ = torch.nn.Parameter",
+)
+
+
+def _words_follow_writes(codes: dict[torch.dtype, int]) -> bool:
+    """Whether a native tree that compares words of a tensor notices each form of write."""
+    shortcuts, words = _native.allow_shortcuts(True), _native.tensor_trust_words(True)
+    try:
+        return all(_noticed_on_tensor(write, codes) for write in _TENSOR_WRITES)
+    finally:
+        _native.allow_shortcuts(shortcuts)
+        _native.tensor_trust_words(words)
+
+
+def _noticed_on_tensor(write: str, codes: dict[torch.dtype, int]) -> bool:
+    """Check a dict with a tensor, write to that, check again: the second answer must be no."""
+    # 0 local, 5 dict item; 10 tensor
+    tensor = torch.empty(2, 3, dtype=torch.float32, device="cpu")
+    keys = torch._C._dispatch_keys(tensor).raw_repr()
+    layout = ((2, 3), (3, 1))
+    facts = (torch.Tensor, keys, codes[torch.float32], -1, -1, *layout, 0, 1, True, False, _nothing)
+    item = (5, "t", ((10, facts),), (), (), -1)
+    tree = _native.GuardTree(((0, 0, (), (item,), (), -1),), 0, (), None)
+    values = ({"t": tensor},)
+    if any(tree.check(values) is None for _ in range(3)) or tree.words == 0:
+        return False
+    empty = functools.partial(torch.empty, dtype=torch.float32, device="cpu")
+    try:
+        exec(compile(write, "<self-test>", "exec"), {"t": tensor, "torch": torch, "empty": empty})
+    except Exception:  # a torch that has no such write, or another way to say it
+        return False
     return tree.check(values) is None
