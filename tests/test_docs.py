@@ -63,3 +63,10 @@ def test_artifacts_in_the_readme_are_all_there_are() -> None:
     from_readme = re.search(r"The artifacts are (.*?)\.", text, re.S)
     assert from_readme is not None
     assert re.findall(r"`(\w+)`", from_readme[1]) == list(logs.ARTIFACTS)
+
+
+def test_every_decision_is_listed() -> None:
+    folder = ROOT / "docs" / "adr"
+    listed = (folder / "README.md").read_text()
+    for page in folder.glob("[0-9]*.md"):
+        assert f"]({page.name})" in listed, page.name

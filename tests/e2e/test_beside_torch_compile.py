@@ -13,8 +13,7 @@ from torch import nn
 import capture
 from capture import counters
 
-# Slow: thousands of calls each, and torch.compile beside them.
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 X = torch.randn(4, 8, generator=torch.Generator().manual_seed(3))
 

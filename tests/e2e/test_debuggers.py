@@ -14,9 +14,6 @@ import torch
 
 import capture
 
-# Slow: long loops, big tensors, many threads or deep stacks.
-pytestmark = pytest.mark.slow
-
 X = torch.ones(2)
 
 

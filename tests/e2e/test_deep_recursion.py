@@ -12,9 +12,6 @@ import torch
 
 import capture
 
-# Slow: long loops, big tensors, many threads or deep stacks.
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(autouse=True)
 def _strict():

@@ -15,9 +15,6 @@ from torch.fx import graph_module
 
 import capture
 
-# Slow: long loops, big tensors, many threads or deep stacks.
-pytestmark = pytest.mark.slow
-
 X = torch.ones(3)
 
 

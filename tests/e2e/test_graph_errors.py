@@ -12,9 +12,6 @@ import torch.nn.functional as F
 
 import capture
 
-# Slow: long loops, big tensors, many threads or deep stacks.
-pytestmark = pytest.mark.slow
-
 W = torch.randn(10, 4, generator=torch.Generator().manual_seed(5))
 GOOD, BAD = torch.tensor([1, 2]), torch.tensor([1, 99])
 

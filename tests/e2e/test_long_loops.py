@@ -13,9 +13,6 @@ import torch
 import capture
 from capture import counters
 
-# Slow: long loops, big tensors, many threads or deep stacks.
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(autouse=True)
 def _strict():

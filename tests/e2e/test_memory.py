@@ -13,9 +13,6 @@ import torch
 
 import capture
 
-# Slow: long loops, big tensors, many threads or deep stacks.
-pytestmark = pytest.mark.slow
-
 LOG = []
 
 

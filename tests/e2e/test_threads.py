@@ -13,9 +13,6 @@ from torch import nn
 
 import capture
 
-# Slow: long loops, big tensors, many threads or deep stacks.
-pytestmark = pytest.mark.slow
-
 N = 8
 
 
