@@ -192,7 +192,16 @@ instance_dict(PyObject *object)
         return NULL;
     }
     PyObject **place = _PyObject_GetDictPtr(object);
-    return place == NULL ? NULL : *place;
+    if (place == NULL) {
+        return NULL;
+    }
+    if (*place == NULL) { /* made on first use (an OrderedDict's, a function's) */
+        *place = PyDict_New();
+        if (*place == NULL) {
+            PyErr_Clear();
+        }
+    }
+    return *place;
 }
 
 #endif

@@ -28,7 +28,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from capture.graph.recording import Recording
+from capture.graph.recording import Decisions, Recording, decides
 from capture.graph.sample import place_in_autograd, quiet, stop_spending
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta
 
@@ -41,6 +41,7 @@ class _RecordingMode(FakeTensorMode):
     """A fake tensor mode that notes which ATen operators run."""
 
     recording: Recording | None = None
+    decisions: Decisions | None = None
 
     def __init__(self) -> None:
         if not torch.__version__.startswith(KNOWN_VERSIONS):
@@ -81,6 +82,14 @@ class _RecordingMode(FakeTensorMode):
         kwargs: Mapping[str, object] = {},
     ) -> object:
         recording = self.recording
+        if self.decisions is not None and decides(func, args):
+            return self.decisions.ask()
+        stand_in = _STAND_INS.get(func._schema.name)
+        if stand_in is not None:
+            if recording is not None:
+                recording.names.add(func._schema.name)
+            given: Any = args
+            return stand_in(self, *given)
         if recording is None:
             return super().__torch_dispatch__(func, types, args, kwargs)
         # operators that a decomposition calls come through here as well: only the outermost count
@@ -88,8 +97,45 @@ class _RecordingMode(FakeTensorMode):
         try:
             recording.note(func, args, dict(kwargs or {}))
             return super().__torch_dispatch__(func, types, args, kwargs)
+        except Exception:
+            recording.failed = True
+            raise
         finally:
             self.recording = recording
+
+
+def _ctc_loss(mode: FakeTensorMode, log_probs: torch.Tensor, *rest: object) -> Any:
+    """The losses, and a table whose size depends on data: what uses it cannot be propagated."""
+    batch = log_probs.shape[1:2] if log_probs.ndim == 3 else ()
+    with mode:
+        losses = log_probs.new_empty(batch)
+    return losses, _Unknown("the size of _ctc_loss's table depends on data")
+
+
+class _Unknown(torch.Tensor):
+    """A part of an operator's result that is not known; who uses it gives up."""
+
+    reason: str
+
+    @staticmethod
+    def __new__(cls, reason: str) -> Any:
+        """Make one; it has a form, since operators return no other."""
+        made = torch.Tensor._make_wrapper_subclass(cls, ())
+        made.reason = reason
+        return made
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        raise CannotPropagate(next(arg.reason for arg in args if isinstance(arg, cls)))
+
+
+_STAND_INS = {"aten::_ctc_loss": _ctc_loss}
 
 
 class _SettingsStandIn:
@@ -178,17 +224,17 @@ def make_fake(meta: TensorMeta) -> torch.Tensor:
 
 
 @contextmanager
-def running(recording: Recording) -> Iterator[None]:
+def running(recording: Recording, decisions: Decisions | None = None) -> Iterator[None]:
     """Run the ``with`` block under the fake mode, quietly, and record what runs."""
     mode = _the_mode()
     was_disabled = _log.disabled
     _log.disabled = True  # failures are ours to report
-    mode.recording = recording
+    mode.recording, mode.decisions = recording, decisions
     try:
         with quiet(), _without_frontend(), mode:
             yield
     finally:
-        mode.recording = None
+        mode.recording = mode.decisions = None
         _log.disabled = was_disabled
 
 

@@ -14,7 +14,7 @@ import torch
 from capture.errors import CaptureError
 from capture.graph import fake, op_rules, sample
 from capture.graph.arguments import substitute
-from capture.graph.recording import Recording
+from capture.graph.recording import Decisions, Recording
 from capture.graph.state import TorchState, applied
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta, meta_of
 from capture.graph.values import ScalarValue, TensorValue, ViewKind
@@ -253,7 +253,7 @@ class _Call:
                 result = self.invoke(stand_ins)
         except Exception as caught:
             error = caught.with_traceback(None)
-        if recording.depends_on_data in op_rules.ALWAYS_DATA_DEPENDENT:
+        if recording.depends_on_data in op_rules.ALWAYS_DATA_DEPENDENT and not recording.asks:
             raise CannotPropagate(f"the result of {recording.depends_on_data} depends on data")
         if recording.depends_on_data or not op_rules.safe_on_samples(recording.names):
             return None
@@ -265,25 +265,58 @@ class _Call:
 
     def run_on_fakes(self, state: TorchState) -> Outcome:
         """Run on fake tensors."""
+        decisions = Decisions()
+        found: Outcome | None = None
+        failed = False
+        for _ in range(_MOST_WAYS):
+            try:
+                outcome = self.run_once_on_fakes(state, decisions)
+            except OperatorError:
+                if not decisions.answers:
+                    raise
+                failed = True
+            else:
+                if found is not None:
+                    outcome = outcome._replace(
+                        uses_rng=outcome.uses_rng or found.uses_rng,
+                        may_raise=outcome.may_raise or found.may_raise,
+                    )
+                    if outcome != found._replace(
+                        uses_rng=outcome.uses_rng, may_raise=outcome.may_raise
+                    ):
+                        raise CannotPropagate(f"what {self.name} does depends on data")
+                found = outcome
+            if not decisions.another():
+                break
+        else:
+            raise CannotPropagate(f"{self.name} asks much about data")
+        if found is None:
+            raise CannotPropagate(f"{self.name} may fail because of data")
+        return found._replace(may_raise=found.may_raise or failed)
+
+    def run_once_on_fakes(self, state: TorchState, decisions: Decisions) -> Outcome:
+        """Run on fake tensors, with these answers to questions about data."""
         stand_ins = [fake.make_fake(meta) for meta in self.metas]
         storages = [tensor.untyped_storage()._cdata for tensor in stand_ins]
         recording = Recording()
         error: Exception | None = None
         result = None
         try:
-            with fake.running(recording):
+            with fake.running(recording, decisions):
                 result = self.invoke(stand_ins)
         except Exception as caught:
             error = caught.with_traceback(None)
         if error is not None and fake.needs_frontend(error):
-            return self.run_on_fakes(state)
+            decisions.again()
+            return self.run_once_on_fakes(state, decisions)
         if error is not None and fake.lacks_rule(error):
             found = self.run_without_rule(state)
             if found is not None:
                 return found
         if error is not None:
             # behind the handler, so that the user's exception has no context of ours
-            raise self.failure(error) from None
+            failure = self.failure(error, bool(decisions.answers) and not recording.failed)
+            raise failure from None
         return self.outcome(result, stand_ins, storages, recording, state)
 
     def run_without_rule(self, state: TorchState) -> Outcome | None:
@@ -307,11 +340,16 @@ class _Call:
             return None
         return self.outcome(result, stand_ins, storages, recording, state)
 
-    def failure(self, error: Exception) -> CaptureError:
-        """Turn what the call raised on fake tensors into what capture has to know."""
+    def failure(self, error: Exception, decided: bool = False) -> CaptureError:
+        """Turn what the call raised on fake tensors into what capture has to know.
+
+        Behind an answer about data, an error of a known kind is what the program gets for it.
+        """
         reason = fake.reason_of(error)
         if reason is not None:
             return CannotPropagate(reason)
+        if decided and "not allocated" not in str(error):
+            return OperatorError(error)
         original = sample.eager_exception(
             lambda: self.invoke([sample.make_real(meta, 1) for meta in self.metas]), self.metas
         )
@@ -355,6 +393,7 @@ def _lists_tensor(arg: Any) -> bool:
 
 _DECIDES = "a number of the graph may decide the result of {}"
 _PROBES = (0.0, 1.0, 0.5)
+_MOST_WAYS = 8  # to answer what a call asks about data
 
 
 def _example(scalar: ScalarValue, probe: float | None) -> int | float | bool:

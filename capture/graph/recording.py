@@ -11,8 +11,11 @@ from typing import Any
 import torch
 
 from capture.graph.op_rules import RAISING_ON_INTEGERS
+from capture.graph.tensor_meta import CannotPropagate
 
-__all__ = ["Recording"]
+__all__ = ["Decisions", "Recording", "decides"]
+
+_MOST_QUESTIONS = 8
 
 # their schemas do not say that running statistics are updated; positions: mean, var, training
 _NORMS_WITH_STATISTICS = {
@@ -22,6 +25,49 @@ _NORMS_WITH_STATISTICS = {
 }
 
 
+class Decisions:
+    """The answers to the yes-or-no questions about data that a call asks on its way.
+
+    Runs that answer in all possible ways show what the call does whatever the data is.
+    """
+
+    def __init__(self) -> None:
+        self.answers: list[bool] = []
+        self._asked = 0
+
+    def ask(self) -> bool:
+        """Answer the next question of this run."""
+        if self._asked == _MOST_QUESTIONS:
+            raise CannotPropagate("a call that asks much about data")
+        if self._asked == len(self.answers):
+            self.answers.append(True)
+        self._asked += 1
+        return self.answers[self._asked - 1]
+
+    def again(self) -> None:
+        """Start the same run again."""
+        self._asked = 0
+
+    def another(self) -> bool:
+        """Go on to the next way to answer; False if there is none."""
+        del self.answers[self._asked :]
+        self._asked = 0
+        while self.answers and not self.answers[-1]:
+            self.answers.pop()
+        if self.answers:
+            self.answers[-1] = False
+        return bool(self.answers)
+
+
+def decides(func: Any, args: Sequence[Any]) -> bool:
+    """Tell whether an operator gives a Python bool that depends on data."""
+    if torch.Tag.data_dependent_output not in func.tags:
+        return False
+    if func._schema.name == "aten::_local_scalar_dense":
+        return bool(args[0].dtype is torch.bool)
+    return [str(given.type) for given in func._schema.returns] == ["bool"]
+
+
 class Recording:
     """What is noted of each operator before it runs.
 
@@ -29,6 +75,8 @@ class Recording:
         names: qualified names such as ``aten::add``.
         uses_rng: whether one of them draws random numbers.
         depends_on_data: the first operator whose result's shape or value depends on data.
+        asks: whether that operator's result is a bool.
+        failed: whether an operator raised, rather than what called it.
         written: storages written to, as ``untyped_storage()._cdata``.
         before_rng: called once, before the first operator that draws random numbers.
     """
@@ -37,6 +85,8 @@ class Recording:
         self.names: set[str] = set()
         self.uses_rng = False
         self.depends_on_data: str | None = None
+        self.asks = False
+        self.failed = False
         self.written: set[int] = set()
         self.before_rng: Callable[[], None] | None = None
 
@@ -60,6 +110,7 @@ class Recording:
             or (torch.Tag.dynamic_output_shape in tags and (base != "index" or _has_mask(args)))
         ):
             self.depends_on_data = name
+            self.asks = decides(func, args)
         if schema.is_mutable:
             for position, argument in enumerate(schema.arguments):
                 if argument.is_write:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.graph.op_rules import RuleKind, classify, classify_method
+from capture.guards.kinds import IdIs
 from capture.variables import operators
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, boolean
@@ -240,6 +242,8 @@ def object_rule(
     if value is MISSING:
         return None
     if isinstance(value, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):
+        if fn.source is not None:
+            tracer.guard(IdIs(fn.source, value))
         return call_rule(tracer, value, [a.realize(tracer) for a in args], kwargs)
     return None
 
@@ -250,6 +254,15 @@ def _true(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> 
 
 def _false(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     return FALSE
+
+
+def _is_compiling(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """True for the program; torch's own code would choose another computation than in eager."""
+    frames: Any = getattr(tracer, "frames", ())
+    return boolean(not (frames and frames[-1].code.co_filename.startswith(_TORCH)))
+
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
 def _first(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
@@ -301,8 +314,8 @@ def _group_tensors(tracer: Tracer, args: list[Variable], kwargs: dict[str, Varia
 _SPECIAL: dict[Any, _Special] = {
     torch._C._group_tensors_by_device_and_dtype: _group_tensors,
     torch._C._get_privateuse1_backend_name: _privateuse1_name,
-    torch.compiler.is_compiling: _true,
-    torch.compiler.is_dynamo_compiling: _true,
+    torch.compiler.is_compiling: _is_compiling,
+    torch.compiler.is_dynamo_compiling: _is_compiling,
     torch.compiler.is_exporting: _false,
     torch.jit.is_scripting: _false,  # type: ignore[attr-defined]
     torch.jit.is_tracing: _false,  # type: ignore[attr-defined]
