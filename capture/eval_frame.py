@@ -27,7 +27,7 @@ from capture._native import (
     skip_files,
     tracing,
 )
-from capture.backends.registry import backend_name, lookup_backend
+from capture.backends.registry import backend_name, lookup_backend, with_settings
 from capture.errors import UserError
 from capture.variables.marks import CONSTANT, DISABLE, GRAPH, mark
 
@@ -198,12 +198,12 @@ def compile(
         fullgraph: raise ``Unsupported`` instead of breaking the graph.
         dynamic: accepted as in ``torch.compile``; sizes are specialised for now.
         backend: a registered name or a callable ``(GraphModule, example_inputs) -> callable``.
-        mode: for backends that have modes.
-        options: passed on to the backend as a keyword argument.
+        mode: for backends that have modes, ``default`` for any.
+        options: for backends that have options; others get them as a keyword argument.
         disable: return ``model`` unchanged.
 
     Raises:
-        UserError: for an unknown backend or something that cannot be called.
+        UserError: for an unknown backend, mode or option, or something that cannot be called.
     """
     settings: dict[str, Any] = {
         "fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode,
@@ -220,9 +220,7 @@ def compile(
         raise UserError("give either mode or options, not both")
     if disable:
         return model
-    compiler: Any = lookup_backend(backend)
-    if options:
-        compiler = functools.partial(compiler, options=options)
+    compiler = with_settings(lookup_backend(backend), mode, options)
     frontend = _frontend()
     piece_options = frontend.Options(backend=compiler, fullgraph=fullgraph, dynamic=dynamic)
     converter = frontend.Converter(piece_options)

@@ -20,6 +20,7 @@ PACKAGE = ROOT / "capture"
 #: The files that may, and what for. Each part that reads torch's state has one place for it.
 PRIVATE_FILES = {
     "backends/aot/adapter.py": "make_fx, functional and fake tensors, partitioners",
+    "backends/inductor/adapter.py": "Inductor's inner compile functions and settings",
     "graph/fake.py": "fake tensors",
     "graph/fx_adapter.py": "appending to FX graphs",
     "graph/op_rules.py": "which functions are operators, and classes of operators",

@@ -11,6 +11,7 @@ from capture.backends import aot
 from capture.backends.boxed import BoxedCodeGen, takes_boxed_graph
 from capture.backends.debug import GraphCounter
 from capture.backends.eager import eager
+from capture.backends.inductor import inductor
 from capture.backends.registry import (
     Backend,
     CompiledFn,
@@ -28,6 +29,7 @@ __all__ = [
     "aot",
     "backend_name",
     "eager",
+    "inductor",
     "list_backends",
     "lookup_backend",
     "register_backend",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib.metadata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar, overload
 
 from torch import Tensor, fx
@@ -24,6 +24,7 @@ __all__ = [
     "list_backends",
     "lookup_backend",
     "register_backend",
+    "with_settings",
 ]
 
 CompiledFn: TypeAlias = Callable[..., Sequence[object]]
@@ -93,6 +94,22 @@ def lookup_backend(backend: str | Callable[..., object]) -> Backend:
         return _backends[backend]
     except KeyError:
         raise UserError(_unknown(backend)) from None
+
+
+def with_settings(
+    backend: Backend, mode: str | None, options: Mapping[str, object] | None
+) -> Backend:
+    """Return a backend with what ``capture.compile`` was given for it.
+
+    A backend with settings of its own has an attribute ``with_settings``: ``(mode, options) ->
+    backend``, which raises ``UserError`` for those that it does not have. Any other one gets
+    ``options``, if there are some, as a keyword argument.
+    """
+    bind: Callable[..., Backend] | None = getattr(backend, "with_settings", None)
+    if bind is not None and (mode is not None or options):
+        return bind(mode, options)
+    configured: Callable[..., CompiledFn] = backend
+    return functools.partial(configured, options=options) if options else backend
 
 
 def backend_name(backend: object) -> str:

@@ -16,6 +16,7 @@ from torch import fx
 
 from capture import logs
 from capture.backends.boxed import BoxedCodeGen, takes_boxed_graph
+from capture.backends.registry import backend_name
 from capture.config import settings
 from capture.errors import BackendCompilerFailed
 from capture.graph import op_rules
@@ -461,7 +462,7 @@ class OutputGraph:
         self._log(gm)
         if settings.verify:
             verify(gm, kept, len(outputs))
-        name = getattr(backend, "__name__", None) or type(backend).__name__
+        name = backend_name(backend)
         try:
             fn = backend(gm, kept)
         except Exception as error:

@@ -25,7 +25,8 @@ from capture.backends.aot.adapter import (
     eager_random,
     min_cut_partition,
 )
-from capture.backends.aot.stage import Compiler, PartitionFn, Stage, make_boxed
+from capture.backends.aot.stage import Stage
+from capture.backends.aot.toolchain import Compiler, PartitionFn, SeparateCompilers, make_boxed
 from capture.backends.boxed import boxed_forward
 from capture.backends.registry import Backend, CompiledFn, register_backend
 
@@ -65,14 +66,10 @@ def aot_autograd(
 
     def backend(gm: fx.GraphModule, example_inputs: list[Any]) -> CompiledFn:
         table = decompositions() if callable(decompositions) else decompositions
-        stage = Stage(
-            gm,
-            fw_compiler,
-            bw_compiler or fw_compiler,
-            partition_fn or default_partition,
-            table,
+        toolchain = SeparateCompilers(
+            fw_compiler, bw_compiler or fw_compiler, partition_fn or default_partition, table
         )
-        return stage.compile(example_inputs)
+        return Stage(gm, toolchain).compile(example_inputs)
 
     return backend
 

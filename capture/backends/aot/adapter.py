@@ -23,6 +23,7 @@ __all__ = [
     "base_of",
     "clear_saved",
     "core_aten_decompositions",
+    "count_writes",
     "default_partition",
     "eager_random",
     "fake_mode",
@@ -84,6 +85,12 @@ def same_storage(tensors: Sequence[object], written: Sequence[int]) -> bool:
     """Tell whether one of the tensors at the positions ``written`` shares memory with another."""
     keys = [storage_key(t) if isinstance(t, Tensor) else 0 for t in tensors]
     return any(keys.count(keys[i]) > 1 for i in written)
+
+
+def count_writes(tensors: Sequence[Tensor]) -> None:
+    """Let autograd know that compiled code has written to tensors."""
+    counted = [tensor for tensor in tensors if not tensor.is_inference()]
+    torch.autograd.graph.increment_version(counted)
 
 
 def base_of(tensor: Tensor) -> Tensor | None:

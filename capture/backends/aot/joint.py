@@ -75,12 +75,14 @@ class Written:
         source: the forward graph's output with the new value; None if only the geometry changes.
         differentiable: whether autograd sees the write.
         geometry: the new size, stride and relative offset, if they change.
+        in_graph: whether the forward graph itself writes the new value.
     """
 
     index: int
     source: int | None
     differentiable: bool
     geometry: tuple[Any, ...] | None
+    in_graph: bool = False
 
 
 @dataclasses.dataclass
@@ -97,6 +99,7 @@ class Joint:
         written: the inputs to write to.
         single: whether the torch-level graph returned one value, not a tuple.
         grad_mode: the grad mode that the graph leaves behind, if it changes it.
+        mode: the mode of the fake tensors.
     """
 
     gm: fx.GraphModule
@@ -108,6 +111,7 @@ class Joint:
     written: list[Written]
     single: bool
     grad_mode: bool | None
+    mode: Any
 
 
 class _Fresh(torch.autograd.Function):
@@ -363,16 +367,20 @@ def trace_joint(
     if not all(adapter.is_plain(tensor) for tensor in tensors):
         raise CannotTrace("an input is no plain strided tensor")
     with adapter.plain_state():
-        fakes = adapter.fakes_of(adapter.fake_mode(), tensors)
+        mode = adapter.fake_mode()
+        fakes = adapter.fakes_of(mode, tensors)
         found = _Trace(call, [t.requires_grad for t in tensors], [t.is_leaf for t in tensors])
         traced = found.trace(fakes, decompositions)
-    return _Assembly(traced, found, fakes).joint()
+    return _Assembly(traced, found, fakes, mode).joint()
 
 
 class _Assembly:
     """Makes the joint graph from a trace: tangents become inputs, no-ops go, outputs are chosen."""
 
-    def __init__(self, traced: fx.GraphModule, found: _Trace, fakes: list[Tensor]) -> None:
+    def __init__(
+        self, traced: fx.GraphModule, found: _Trace, fakes: list[Tensor], mode: Any
+    ) -> None:
+        self.mode = mode
         self.traced = traced
         self.found = found
         self.fakes = fakes
@@ -405,6 +413,7 @@ class _Assembly:
             written=written,
             single=found.single,
             grad_mode=found.grad_mode,
+            mode=self.mode,
         )
 
     def _output(self, position: int) -> int:

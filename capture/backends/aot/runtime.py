@@ -16,10 +16,11 @@ from torch import Tensor
 from capture._native import disable_code
 from capture.backends.aot import adapter
 from capture.backends.aot.joint import Joint, Output, View, Written
+from capture.backends.aot.saved import Rebuild, rebuilds
+from capture.backends.aot.toolchain import Boxed
 
-__all__ = ["Again", "Boxed", "autograd_call", "inference_call", "wrap"]
+__all__ = ["Again", "autograd_call", "inference_call", "wrap"]
 
-Boxed: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 #: (inputs, tangents) -> gradients, all of them with a history
 Again: TypeAlias = Callable[[Sequence[Tensor], Sequence[Tensor]], Sequence[Any]]
 
@@ -54,6 +55,7 @@ def autograd_call(
     expected = list(zip(differentiable, joint.geometry, strict=True))
     other = [i for i in range(count) if i not in set(differentiable)]
     copied = tuple(needs_copy)
+    made_again: list[Rebuild] | None = None
 
     def run_backward(arguments: list[Any]) -> Sequence[Any]:
         return _without_autocast(backward, arguments)
@@ -78,6 +80,7 @@ def autograd_call(
 
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Any:
+            nonlocal made_again
             results = list(_without_autocast(forward, list(inputs)))
             # A view made here could not be written to.
             outputs = [t.detach() if t._is_view() else t for t in results[:count]]
@@ -85,6 +88,11 @@ def autograd_call(
             del results
             for i in copied:
                 saved[i] = saved[i].clone()
+            if made_again is None:
+                made_again = rebuilds([*inputs, *outputs], saved)
+            for each in made_again:
+                source = each.source - len(inputs)
+                saved[each.place] = inputs[source] if source < 0 else outputs[source]
             ctx.save_for_backward(*saved)
             if again is not None:
                 # Weakly: the graph keeps no more alive than eager code would.
@@ -96,6 +104,8 @@ def autograd_call(
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
             arguments = list(ctx.saved_tensors)
+            for each in made_again or ():
+                arguments[each.place] = each.view_of(arguments[each.place])
             if not adapter.keeps_graph():
                 adapter.clear_saved(ctx)
             for i, (shape, stride) in expected:
@@ -156,6 +166,8 @@ def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:
     """
     outputs, written = joint.outputs, joint.written
     positions = [each.index for each in written]
+    in_graph = [each.index for each in written if each.in_graph]
+    outside = [each for each in written if not each.in_graph]
     kept = sorted({o.index for o in outputs if o.kind == "input"} | set(positions))
     views = any(o.view is not None for o in outputs)
     forward_only = [o.index for o in outputs if o.kind == "forward"]
@@ -168,7 +180,9 @@ def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:
             return eager(inputs)
         ours = {i: inputs[i] for i in kept}
         results = call(inputs)
-        for each in written:
+        if in_graph:
+            adapter.count_writes([ours[i] for i in in_graph])
+        for each in outside:
             _write(ours[each.index], each, results)
         if in_order:
             found = results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor, fx
@@ -14,31 +14,15 @@ from capture import logs
 from capture._native import disable_code
 from capture.backends.aot import adapter, runtime
 from capture.backends.aot.joint import CannotTrace, Joint, trace_joint
+from capture.backends.aot.toolchain import Boxed, Parts, Toolchain
+from capture.backends.aot.writes import write_in_graph
 from capture.backends.boxed import boxed_forward
 
-__all__ = ["Compiler", "PartitionFn", "Stage", "make_boxed"]
-
-Compiler: TypeAlias = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
-PartitionFn: TypeAlias = Callable[..., tuple[fx.GraphModule, fx.GraphModule]]
+__all__ = ["Stage"]
 
 # A graph with Python numbers among its inputs is traced once for each of so many values.
 _MOST_VALUES = 8
 _artifact = logs.artifact("aot")
-
-
-def make_boxed(function: Callable[..., Any]) -> runtime.Boxed:
-    """Return a function of separate arguments as one that takes a list, which it empties."""
-    if getattr(function, "_boxed_call", False):
-        return function
-
-    @functools.wraps(function)
-    def boxed(inputs: list[Any]) -> Any:
-        arguments = tuple(inputs)
-        inputs.clear()
-        return function(*arguments)
-
-    boxed._boxed_call = True  # type: ignore[attr-defined]
-    return boxed
 
 
 class Stage:
@@ -46,30 +30,17 @@ class Stage:
 
     Args:
         gm: the graph of torch calls.
-        fw_compiler: compiles the forward, or the whole graph where no gradient is needed.
-        bw_compiler: compiles the backward.
-        partition_fn: splits the joint graph.
-        decompositions: operator to function; None keeps all operators.
+        toolchain: splits and compiles what is traced.
     """
 
-    def __init__(
-        self,
-        gm: fx.GraphModule,
-        fw_compiler: Compiler,
-        bw_compiler: Compiler,
-        partition_fn: PartitionFn,
-        decompositions: adapter.Decompositions | None,
-    ) -> None:
+    def __init__(self, gm: fx.GraphModule, toolchain: Toolchain) -> None:
         self.gm = gm
-        self.fw_compiler = fw_compiler
-        self.bw_compiler = bw_compiler
-        self.partition_fn = partition_fn
-        self.decompositions = decompositions
+        self.toolchain = toolchain
         self.owned = dict([*gm.named_parameters(), *gm.named_buffers()])
-        self.eager: runtime.Boxed = functools.partial(boxed_forward(gm), gm)
+        self.eager: Boxed = functools.partial(boxed_forward(gm), gm)
         self.eager._boxed_call = True  # type: ignore[attr-defined]
 
-    def compile(self, inputs: Sequence[Any]) -> runtime.Boxed:
+    def compile(self, inputs: Sequence[Any]) -> Boxed:
         """Return the graph as a boxed function for inputs like these."""
         if any(type(value) in (torch.SymInt, torch.SymFloat, torch.SymBool) for value in inputs):
             return self._run_eagerly("an input is symbolic")
@@ -78,9 +49,9 @@ class Stage:
             return self._by_numbers(inputs, places)
         return self._specialize(inputs, places)
 
-    def _by_numbers(self, inputs: Sequence[Any], places: list[int]) -> runtime.Boxed:
+    def _by_numbers(self, inputs: Sequence[Any], places: list[int]) -> Boxed:
         others = [i for i in range(len(inputs)) if i not in set(places)]
-        compiled: dict[tuple[Any, ...], runtime.Boxed] = {}
+        compiled: dict[tuple[Any, ...], Boxed] = {}
 
         def run(arguments: list[Any]) -> Any:
             key = tuple((type(arguments[i]), repr(arguments[i])) for i in others)
@@ -101,15 +72,15 @@ class Stage:
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
-    def _run_eagerly(self, reason: str) -> runtime.Boxed:
+    def _run_eagerly(self, reason: str) -> Boxed:
         _artifact.info("runs eagerly: %s", reason)
         return self.eager
 
-    def _specialize(self, inputs: Sequence[Any], places: list[int]) -> runtime.Boxed:
+    def _specialize(self, inputs: Sequence[Any], places: list[int]) -> Boxed:
         with adapter.keep_generators():
             return self._traced(inputs, places)
 
-    def _traced(self, inputs: Sequence[Any], places: list[int]) -> runtime.Boxed:
+    def _traced(self, inputs: Sequence[Any], places: list[int]) -> Boxed:
         template = list(inputs)
         for i in places:
             template[i] = None
@@ -130,17 +101,23 @@ class Stage:
         if adapter.inside_a_mode():
             return self._run_eagerly("a torch mode or functorch transform is active")
         try:
-            joint = trace_joint(self.gm, call, tensors, self.decompositions)
+            joint = trace_joint(self.gm, call, tensors, self.toolchain.decompositions)
         except Exception as error:
             if not isinstance(error, CannotTrace):
                 _artifact.debug("the trace failed\n%s", "".join(traceback.format_exception(error)))
             return self._run_eagerly(_reason(error))
         _artifact.debug("joint graph\n%s", joint.gm.graph)
+        static = tuple(
+            i
+            for i, tensor in enumerate(tensors)
+            if i >= len(places) or isinstance(tensor, torch.nn.Parameter | torch.nn.Buffer)
+        )
         try:
-            parts = self._split(joint)
+            parts = self._split(joint, static)
         except Exception as error:
             return self._run_eagerly(f"the partitioner failed: {_reason(error)}")
-        inner = self._compile(joint, *parts, self._again(joint, call, tensors))
+        again = self._again(joint, call, tensors)
+        joint, inner = self._compile(joint, parts, again)
         whole = len(template) == len(places) and not owned
         eager = self.eager if whole else self._eager_of(template, places)
         wrapped = runtime.wrap(joint, inner, eager)
@@ -156,7 +133,7 @@ class Stage:
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
-    def _eager_of(self, template: list[Any], places: list[int]) -> runtime.Boxed:
+    def _eager_of(self, template: list[Any], places: list[int]) -> Boxed:
         def run(tensors: list[Any]) -> Any:
             values = list(template)
             for i, value in zip(places, tensors, strict=False):
@@ -166,19 +143,17 @@ class Stage:
 
         return run
 
-    def _split(self, joint: Joint) -> tuple[fx.GraphModule, fx.GraphModule | None]:
+    def _split(self, joint: Joint, static: tuple[int, ...]) -> Parts:
+        count = joint.forward_outputs
         if not joint.differentiable:
-            count = joint.forward_outputs
             (output,) = (node for node in joint.gm.graph.nodes if node.op == "output")
             output.args = (tuple(output.args[0][:count]),)
             joint.gm.graph.eliminate_dead_code()
             joint.gm.recompile()
-            return joint.gm, None
-        forward, backward = self.partition_fn(
-            joint.gm, joint.fakes, num_fwd_outputs=joint.forward_outputs
-        )
-        _drop_unused(forward, backward, joint.forward_outputs)
-        return forward, backward
+            return Parts(joint.gm, None, count, static, joint.mode)
+        forward, backward = self.toolchain.split(joint.gm, joint.fakes, count, static)
+        _drop_unused(forward, backward, count)
+        return Parts(forward, backward, count, static, joint.mode)
 
     def _again(
         self, joint: Joint, call: Callable[..., Any], tensors: Sequence[Tensor]
@@ -216,28 +191,29 @@ class Stage:
         return again
 
     def _compile(
-        self,
-        joint: Joint,
-        forward: fx.GraphModule,
-        backward: fx.GraphModule | None,
-        again: runtime.Again | None,
-    ) -> runtime.Boxed:
-        _artifact.info("forward graph\n%s", forward.graph)
-        compiled = make_boxed(self.fw_compiler(forward, _values(forward)))
+        self, joint: Joint, parts: Parts, again: runtime.Again | None
+    ) -> tuple[Joint, Boxed]:
+        saved = _saved(parts)
+        copied = _overwritten(joint, saved)
+        order = None
+        if parts.backward is not None:
+            order = _order_of(parts.backward, saved, len(joint.differentiable))
+        if self.toolchain.writes_inputs:
+            joint, copied = write_in_graph(joint, parts, copied)
+        _artifact.info("forward graph\n%s", parts.forward.graph)
+        if parts.backward is not None:
+            _artifact.info("backward graph\n%s", parts.backward.graph)
+        forward, backward = self.toolchain.compile(parts)
         if backward is None:
-            return runtime.inference_call(compiled)
-        _artifact.info("backward graph\n%s", backward.graph)
-        (output,) = (node for node in forward.graph.nodes if node.op == "output")
-        saved = output.args[0][joint.forward_outputs :]
-        taken = [node.name for node in backward.graph.nodes if node.op == "placeholder"]
-        tangents = [name for name in taken if name.startswith("tangents_")]
-        wanted = [f"tangents_{i + 1}" for i in range(len(joint.differentiable))]
-        backward_call = make_boxed(self.bw_compiler(backward, _values(backward)))
-        if [node.name for node in saved] + tangents != taken or tangents != wanted:
-            backward_call = _reorder(backward_call, [*(n.name for n in saved), *wanted], taken)
-        return runtime.autograd_call(
-            compiled, backward_call, joint, _overwritten(joint, saved), again
-        )
+            return joint, runtime.inference_call(forward)
+        if order is not None:
+            backward = _reorder(backward, order)
+        return joint, runtime.autograd_call(forward, backward, joint, copied, again)
+
+
+def _saved(parts: Parts) -> list[fx.Node]:
+    (output,) = (node for node in parts.forward.graph.nodes if node.op == "output")
+    return list(output.args[0][parts.outputs :])
 
 
 def _drop_unused(forward: fx.GraphModule, backward: fx.GraphModule, outputs: int) -> None:
@@ -268,10 +244,19 @@ def _has_effect(node: fx.Node) -> bool:
     return not random and node.is_impure()
 
 
-def _reorder(backward: runtime.Boxed, given: Sequence[str], taken: Sequence[str]) -> runtime.Boxed:
-    """Adapt what the backward takes: a partitioner may leave out tangents or mix them."""
-    order = [list(given).index(name) for name in taken]
+def _order_of(
+    backward: fx.GraphModule, saved: Sequence[fx.Node], tangents: int
+) -> list[int] | None:
+    """Return where each input of the backward is among what was saved and all tangents.
 
+    None if that is the order already; a partitioner may leave out tangents or mix them.
+    """
+    taken = [node.name for node in backward.graph.nodes if node.op == "placeholder"]
+    given = [node.name for node in saved] + [f"tangents_{i + 1}" for i in range(tangents)]
+    return None if taken == given else [given.index(name) for name in taken]
+
+
+def _reorder(backward: Boxed, order: Sequence[int]) -> Boxed:
     def call(arguments: list[Any]) -> Any:
         picked = [arguments[i] for i in order]
         arguments.clear()
@@ -300,10 +285,6 @@ def _overwritten(joint: Joint, saved: Sequence[fx.Node]) -> list[int]:
             isinstance(value := node.meta.get("val"), Tensor) and adapter.storage_key(value) in keys
         )
     ]
-
-
-def _values(gm: fx.GraphModule) -> list[Any]:
-    return [node.meta.get("val") for node in gm.graph.nodes if node.op == "placeholder"]
 
 
 def _reason(error: BaseException) -> str:

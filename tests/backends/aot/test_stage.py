@@ -20,12 +20,23 @@ from capture.backends.aot import (
     run_graph,
 )
 from capture.backends.aot.stage import Stage
+from capture.backends.inductor import inductor
 from capture.backends.registry import Backend, list_backends
 
-BACKENDS = {"aot_eager": aot_eager, "decomposed": aot_eager_decomp_partition}
+BACKENDS = {
+    "aot_eager": aot_eager,
+    "decomposed": aot_eager_decomp_partition,
+    "inductor": inductor,
+}
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(
+    params=[
+        "aot_eager",
+        "decomposed",
+        pytest.param("inductor", marks=pytest.mark.slow),  # seconds of a C++ compiler a graph
+    ]
+)
 def backend(request: pytest.FixtureRequest) -> Backend:
     return BACKENDS[request.param]
 
