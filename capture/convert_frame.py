@@ -208,7 +208,7 @@ class _Piece:
         self.break_at = break_at
         self.name = f"{self.code.co_name}_{converter.pieces}"
         self.tracer = Translator(self.name, func, history.dynamic, break_at, self.family.run_loops)
-        self.given: dict[int, LazyVariable] = {}  # by their place among the values
+        self.given = self.tracer.given  # by their place among the values
 
     # --- the start --------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class _Piece:
             place += 1
         for name in layout.locals:
             value = self.values[place]
-            if isinstance(value, types.CellType) and name in frame.decoded.remade_cells:
+            if type(value) is types.CellType and name in frame.decoded.remade_cells:
                 frame.cells[name] = tracer.cell_variable(value, LocalSource(place, name))
             else:
                 frame.locals[name] = self.give(place, LocalSource(place, name))
@@ -254,7 +254,7 @@ class _Piece:
                 continue
             source = _stack_source(place, depth)
             v: Variable = self.give(place, source)
-            if isinstance(self.values[place], types.CellType):
+            if type(self.values[place]) is types.CellType:
                 v = tracer.cell_variable(self.values[place], source)
             if slot is Slot.PREV_EXC:
                 v = HandlerMarker(v.realize(tracer))

@@ -27,6 +27,7 @@ __all__ = [
     "DictItemSource",
     "DictKeySource",
     "DictLookupSource",
+    "DictValueSource",
     "FunctionClosureSource",
     "FunctionCodeSource",
     "FunctionDefaultsSource",
@@ -284,6 +285,26 @@ class DictKeySource(Source):
         for place, key in enumerate(dict_keys(self.base.read(scope))):
             if place == self.index:
                 return key
+        raise UnreadableError(self.name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DictValueSource(Source):
+    """The value at place ``index`` in the order of the dict. Not for an ``OrderedDict``."""
+
+    base: Source
+    index: int
+
+    @property
+    def name(self) -> str:
+        return f"list({self.base.name}.values())[{self.index}]"
+
+    def read(self, scope: Scope) -> object:
+        value = self.base.read(scope)
+        if has_type(value, dict) and not has_type(value, collections.OrderedDict):
+            for place, item in enumerate(dict.values(value)):
+                if place == self.index:
+                    return item
         raise UnreadableError(self.name)
 
 

@@ -160,10 +160,33 @@ memo_of_child(const Node *child)
                                              : MEMO_NONE;
 }
 
+static bool
+is_dict_place(const Node *child)
+{
+    return child->accessor == AT_DICT_KEY || child->accessor == AT_DICT_VALUE;
+}
+
+/* Sort children by their index; they mostly come so. */
+static void
+sort_places(Node *places, int n)
+{
+    for (int i = 1; i < n; i++) {
+        Node moved = places[i];
+        int to = i;
+        for (; to > 0 && places[to - 1].index > moved.index; to--) {
+            places[to] = places[to - 1];
+        }
+        places[to] = moved;
+    }
+}
+
 /* The place of a child or check in its parent's row: lower comes first; stable otherwise. */
 static int
 child_rank(const Node *child)
 {
+    if (is_dict_place(child)) {
+        return 3;
+    }
     return memo_of_child(child) == MEMO_NONE ? 2 : child->fixed ? 0 : 1;
 }
 
@@ -186,16 +209,18 @@ build_children(Builder *builder, Node *node, PyObject *specs)
         status = build_node(builder, &unordered[i], PyTuple_GET_ITEM(specs, i));
     }
     /* in any case all go to where they are freed from */
-    for (int rank = 0; rank < 3; rank++) {
+    for (int rank = 0; rank < 4; rank++) {
         for (Py_ssize_t i = 0; i < n; i++) {
             if (child_rank(&unordered[i]) == rank) {
                 node->children[node->n_children++] = unordered[i];
                 node->n_fixed += rank == 0;
                 node->n_memo += rank < 2;
+                node->n_places += rank == 3;
             }
         }
     }
     PyMem_Free(unordered);
+    sort_places(node->children + node->n_children - node->n_places, node->n_places);
     for (int i = 0; i < node->n_children; i++) {
         Node *child = &node->children[i];
         Memo memo = memo_of_child(child);
@@ -204,9 +229,6 @@ build_children(Builder *builder, Node *node, PyObject *specs)
                 return bad_spec("a value is a dict or a type, not both");
             }
             node->memo = memo;
-        }
-        if (child->accessor == AT_DICT_KEY && child->index > node->last_dict_key) {
-            node->last_dict_key = (int)child->index;
         }
     }
     return status;
@@ -281,6 +303,7 @@ build_key(Builder *builder, Node *node, PyObject *key)
     case AT_LOCAL:
     case AT_CLOSURE_CELL:
     case AT_DICT_KEY:
+    case AT_DICT_VALUE:
     case AT_MRO_ITEM:
     case AT_ITEM:
     case AT_FUNC_CLOSURE:
@@ -335,7 +358,6 @@ build_node(Builder *builder, Node *node, PyObject *spec)
     int accessor;
     PyObject *key, *checks, *children, *captures;
     node->slot = -1;
-    node->last_dict_key = -1;
     if (!PyTuple_Check(spec)) {
         return bad_spec("a node is a tuple");
     }

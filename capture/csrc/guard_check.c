@@ -365,26 +365,39 @@ run_child(const Run *run, Node *child, PyObject *value)
     return holds;
 }
 
-/* All AT_DICT_KEY children in one pass over the dict. */
+/* All AT_DICT_KEY and AT_DICT_VALUE children in one pass over the dict. */
 static bool
-run_dict_keys(const Run *run, Node *node, PyObject *dict)
+run_dict_places(const Run *run, Node *node, PyObject *dict)
 {
-    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) <= node->last_dict_key) {
+    Node *const end = node->children + node->n_children;
+    Node *child = end - node->n_places;
+    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) <= end[-1].index) {
         return false;
     }
-    PyTypeObject *kind = PyODict_Check(dict) ? &PyODict_Type : &PyDict_Type;
-    PyObject *iterator = kind->tp_iter(dict);
-    bool holds = iterator != NULL;
-    for (Py_ssize_t i = 0; holds && i <= node->last_dict_key; i++) {
-        PyObject *key = Py_TYPE(iterator)->tp_iternext(iterator);
+    PyObject *iterator = NULL;
+    if (PyODict_Check(dict)) {
+        iterator = PyODict_Type.tp_iter(dict);
+        if (iterator == NULL) {
+            return false;
+        }
+    }
+    bool holds = true;
+    Py_ssize_t position = 0;
+    for (Py_ssize_t i = 0; holds && child < end; i++) {
+        PyObject *key = NULL, *value = NULL;
+        if (iterator != NULL) {
+            key = Py_TYPE(iterator)->tp_iternext(iterator);
+        } else if (PyDict_Next(dict, &position, &key, &value)) {
+            Py_INCREF(key); /* what runs below may change the dict */
+            Py_INCREF(value);
+        }
         holds = key != NULL;
-        for (int c = node->n_memo; holds && c < node->n_children; c++) {
-            Node *child = &node->children[c];
-            if (child->accessor == AT_DICT_KEY && child->index == i) {
-                holds = run_node(run, child, key);
-            }
+        for (; holds && child < end && child->index == i; child++) {
+            PyObject *found = child->accessor == AT_DICT_KEY ? key : value;
+            holds = found != NULL && run_node(run, child, found);
         }
         Py_XDECREF(key);
+        Py_XDECREF(value);
     }
     Py_XDECREF(iterator);
     return holds;
@@ -544,13 +557,12 @@ run_children(const Run *run, Node *node, PyObject *value)
     if (node->memo != MEMO_NONE && !run_memo_children(run, node, value)) {
         return false;
     }
-    for (int i = node->n_memo; i < node->n_children; i++) {
-        Node *child = &node->children[i];
-        if (child->accessor != AT_DICT_KEY && !run_child(run, child, value)) {
+    for (int i = node->n_memo; i < node->n_children - node->n_places; i++) {
+        if (!run_child(run, &node->children[i], value)) {
             return false;
         }
     }
-    return node->last_dict_key < 0 || run_dict_keys(run, node, value);
+    return node->n_places == 0 || run_dict_places(run, node, value);
 }
 
 static bool

@@ -67,7 +67,7 @@ tree_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     if (tree == NULL) {
         return NULL;
     }
-    tree->root.slot = tree->root.last_dict_key = -1;
+    tree->root.slot = -1;
     tree->n_captures = n_captures;
     tree->n_slots = n_slots;
     tree->shortcuts = shortcuts_allowed;

@@ -39,6 +39,7 @@ typedef enum {
     AT_METHOD_FUNC,
     AT_MODULES,        /* root: sys.modules */
     AT_REFERENT,       /* of a weak reference */
+    AT_DICT_VALUE,     /* index in the order of the dict, which is no OrderedDict */
     N_ACCESSORS,
 } Accessor;
 
@@ -126,7 +127,7 @@ struct Node {
     int n_children;
     int n_fixed;         /* the first children: fixed ones, then other memo children, the rest */
     int n_memo;
-    int last_dict_key;   /* the largest AT_DICT_KEY index among the children, or -1 */
+    int n_places;        /* the last children: AT_DICT_KEY and AT_DICT_VALUE, by their index */
     Check *checks;
     int *captures;
     Node *children;

@@ -24,6 +24,7 @@ from capture.sources import (
     DictItemSource,
     DictKeySource,
     DictLookupSource,
+    DictValueSource,
     FunctionClosureSource,
     FunctionCodeSource,
     FunctionDefaultsSource,
@@ -81,6 +82,8 @@ class Accessor(IntEnum):
     METHOD_SELF = 21
     METHOD_FUNC = 22
     MODULES = 23
+    REFERENT = 24
+    DICT_VALUE = 25
 
 
 class Check(IntEnum):
@@ -250,6 +253,7 @@ _ACCESSORS: dict[type, tuple[int, Callable[[Any], object]]] = {
     MethodSelfSource: (21, _no_key),
     MethodFuncSource: (22, _no_key),
     ReferentSource: (24, _no_key),
+    DictValueSource: (25, _index),
 }
 
 

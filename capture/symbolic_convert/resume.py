@@ -18,7 +18,6 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import CodeType
@@ -85,6 +84,7 @@ _SILENT = frozenset(
         Op.POP_EXCEPT,
     }
 )
+_PLACEHOLDER = Exception()  # what is handled for the time of no instruction of the program
 _NOT_ALONE = frozenset({Op.RETURN_VALUE, Op.RETURN_GENERATOR, Op.YIELD_VALUE, Op.SEND})
 
 
@@ -306,7 +306,7 @@ class _Frame:
         for place in reversed(range(len(stack))):
             slot = stack[place]
             if slot is Slot.PREV_EXC:
-                self._call_constant(sys.exception)
+                self._copy_handled()
             name = f".{place}"
             self.emit(Op.STORE_FAST, name)  # storing NULL pops it
             if slot is Slot.PREV_EXC:
@@ -392,6 +392,18 @@ class _Frame:
         else:
             self.emit(Op.LOAD_FAST, name)
             self.emit(Op.DELETE_FAST, name)
+
+    def _copy_handled(self) -> None:
+        """Push the exception being handled.
+
+        Entering a handler leaves it on the stack. A call of ``sys.exception`` would do as well, but
+        where the recursion limit is near it raises, and nobody would leave the handlers.
+        """
+        self.emit(Op.LOAD_CONST, _PLACEHOLDER)
+        self.emit(Op.PUSH_EXC_INFO)
+        self.emit(Op.POP_TOP)
+        self.emit(Op.COPY, 1)
+        self.emit(Op.POP_EXCEPT)
 
     def _call_constant(self, function: object) -> None:
         if NULL_BEFORE_CALLABLE:

@@ -40,6 +40,7 @@ from capture.sources import (
 from capture.symbolic_convert import generators
 from capture.symbolic_convert.failure import Failure
 from capture.symbolic_convert.frame import Frame
+from capture.symbolic_convert.lifetimes import may_have_ended
 from capture.symbolic_convert.registry import HANDLERS
 from capture.variables import attributes, calls, conversion, iteration, operators
 from capture.variables.base import (
@@ -61,7 +62,7 @@ from capture.variables.functions import (
 from capture.variables.marks import marker_of
 from capture.variables.objects import ClassVariable, ExceptionVariable, SuperVariable, lookup_mro
 from capture.variables.tensor import TensorVariable
-from capture.variables.wrap import wrap, wrap_static
+from capture.variables.wrap import refuse_unfinished, wrap, wrap_static
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,6 +115,7 @@ class Translator:
         self.ordinal = 0
         self.generators: list[GeneratorVariable] = []
         self.made_cells: list[CellVariable] = []
+        self.given: dict[int, LazyVariable] = {}
         self.failure = Failure()
         self.frames: list[Frame] = []
         self.break_at = break_at
@@ -210,6 +212,7 @@ class Translator:
         """The variable of a class that an object's type or an MRO led to."""
         known = self.identity.get(id(cls))
         if known is None:
+            refuse_unfinished(cls)
             where = self.class_source(cls, source, None)
             known = self.identity[id(cls)] = ClassVariable(cls, where)
             self.keep_alive.append(cls)
@@ -270,6 +273,10 @@ class Translator:
         """Bound the draining of an endless iterator."""
         if done > config.instruction_limit:
             raise SkipFrame(reasons.INSTRUCTION_BUDGET)
+
+    def may_have_ended(self) -> bool:
+        """True if the program may have dropped the last reference to an object in this piece."""
+        return may_have_ended(self)
 
     def function_marker(self, fn: types.FunctionType) -> str | None:
         """How the user marked a function: ``disable``, ``graph``, ..."""
@@ -621,12 +628,19 @@ class Translator:
 
 
 def _cut_cycle(chain: Variable, exception: Variable) -> None:
-    """Take an exception out of a chain of contexts that it is about to head."""
+    """Take an exception out of a chain of contexts that it is about to head.
+
+    The program may have closed the chain to a ring of its own.
+    """
+    seen = set()
     while isinstance(chain, ExceptionVariable) and chain.context is not None:
         if chain.context is exception:
             chain.context = None
             return
+        seen.add(id(chain))
         chain = chain.context
+        if id(chain) in seen:
+            return
 
 
 def _is_own_handler(frame: Frame, target: int) -> bool:

@@ -252,6 +252,9 @@ class Tracer(Protocol):
     def count_iteration(self, done: int) -> None:
         """Bound the draining of an endless iterator."""
 
+    def may_have_ended(self) -> bool:
+        """True if the program may have dropped the last reference to an object in this piece."""
+
     # calls
 
     def start_call(

@@ -13,7 +13,7 @@ from typing import Any
 
 from capture import break_reasons as reasons
 from capture.guards.kinds import DictHas, DictKeysAre, DictLacks, LenIs, constant_key
-from capture.sources import DictItemSource, DictKeySource, ItemSource, Source
+from capture.sources import DictItemSource, DictKeySource, DictValueSource, ItemSource, Source
 from capture.variables.base import (
     DELETED,
     MISSING,
@@ -230,7 +230,8 @@ class DictVariable(ObjectVariable):
             for i, key in enumerate(keys):
                 variable = tracer.wrap(key, DictKeySource(source, i))
                 hashed = key_of(tracer, variable)
-                item = LazyVariable(dict.__getitem__(value, key), DictItemSource(source, key))
+                held = dict.__getitem__(value, key)
+                item = LazyVariable(held, self._place_of(source, i, key))
                 real[hashed] = (variable, item)
         for key, entry in overlay.items():
             if entry is DELETED:
@@ -242,6 +243,12 @@ class DictVariable(ObjectVariable):
         self.entries = real
         self.loaded = True
         return real
+
+    def _place_of(self, source: Source, place: int, key: Any) -> Source:
+        """Where a value is found: by its key only if that keeps nothing alive."""
+        if is_constant_key(key) or issubclass(self.cls, collections.OrderedDict):
+            return DictItemSource(source, key)
+        return DictValueSource(source, place)
 
     def get(self, tracer: Tracer, key: Variable) -> Variable | None:
         """The value stored under a key, or None; guards only what this look-up depends on."""

@@ -13,7 +13,7 @@ from capture import break_reasons as reasons
 from capture.guards.kinds import ExprHolds
 from capture.variables.attributes import InstanceDictVariable, load_attr, type_source_of
 from capture.variables.base import MISSING, ObservedException, Tracer, Variable, stamp, unsupported
-from capture.variables.constant import ConstantVariable, ScalarVariable
+from capture.variables.constant import NONE, ConstantVariable, ScalarVariable
 from capture.variables.containers import (
     DictVariable,
     DictViewVariable,
@@ -231,20 +231,31 @@ def _next_of_dict(tracer: Tracer, it: IteratorVariable) -> Variable | None:
 
 def next_item(tracer: Tracer, it: Variable) -> Variable | None:
     """The next item of an iterator, or None at its end."""
+    return next_or_result(tracer, it)[0]
+
+
+def next_or_result(tracer: Tracer, it: Variable) -> tuple[Variable | None, Variable]:
+    """The next item of an iterator; at its end None and the value that its StopIteration has."""
     it = it.realize(tracer)
+    if isinstance(it, GeneratorVariable):
+        item = tracer.run_generator(it, None)
+        return item, NONE if item is not None else it.frame.result
+    try:
+        return _advance(tracer, it), NONE
+    except ObservedException as signal:
+        exception = signal.exception
+        if not issubclass(exception.python_type(), StopIteration):
+            raise
+        return None, load_attr(tracer, exception, "value")
+
+
+def _advance(tracer: Tracer, it: Variable) -> Variable | None:
     if isinstance(it, IteratorVariable):
         return it.next(tracer)
-    if isinstance(it, GeneratorVariable):
-        return tracer.run_generator(it, None)
     if isinstance(it, ObjectVariable):
         raw, where = type_attribute(tracer, it.cls, type_source_of(tracer, it), "__next__")
         if isinstance(raw, types.FunctionType):
-            try:
-                return tracer.call(tracer.wrap_static(raw, where), [it], {})
-            except ObservedException as signal:
-                if issubclass(signal.exception.python_type(), StopIteration):
-                    return None
-                raise
+            return tracer.call(tracer.wrap_static(raw, where), [it], {})
         if raw is MISSING:
             tracer.raise_error(TypeError, f"{it.cls.__name__!r} object is not an iterator")
     unsupported(reasons.OPAQUE_ITERATOR, it.describe())

@@ -138,11 +138,13 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
         return wrap_tensor(tracer, value, source)
     if kind is types.FunctionType:
         return wrap_function(tracer, value, source)
-    if isinstance(value, type):
+    # ``isinstance`` would ask the value for its class, which may run the program's code.
+    if issubclass(kind, type):
+        refuse_unfinished(value)
         tracer.guard(IdIs(source, value))
         tracer.class_sources.setdefault(value, source)
         return ClassVariable(value, source)
-    if isinstance(value, types.ModuleType):
+    if issubclass(kind, types.ModuleType):
         tracer.guard(IdIs(source, value))
         tracer.guard(TypeIs(source, kind))  # a module may get another class
         return ModuleVariable(value, source)
@@ -157,10 +159,10 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
         tracer.guard(TypeIs(source, kind))
         fn = tracer.wrap(value.__func__, MethodFuncSource(source))
         return MethodVariable(fn, tracer.wrap(value.__self__, MethodSelfSource(source)), source)
-    if isinstance(value, enum.Enum):
+    if issubclass(kind, enum.Enum):
         tracer.guard(IdIs(source, value))
         return ObjectVariable(kind, value, source)
-    if isinstance(value, torch.Tensor):
+    if issubclass(kind, torch.Tensor):
         tracer.guard(TypeIs(source, kind))
         return ObjectVariable(kind, value, source)
     if kind is types.CellType:
@@ -168,13 +170,13 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
         return CellVariable(value, source)
     tracer.guard(TypeIs(source, kind))
     tracer.class_sources.setdefault(kind, TypeSource(source))
-    if isinstance(value, dict):
+    if issubclass(kind, dict):
         return DictVariable(kind, value, source)
-    if isinstance(value, list):
+    if issubclass(kind, list):
         return ListVariable(None, kind, value, source)
-    if isinstance(value, tuple):
+    if issubclass(kind, tuple):
         return TupleVariable(None, kind, value, source)
-    if isinstance(value, collections.deque):
+    if issubclass(kind, collections.deque):
         tracer.guard(Equals(AttrSource(source, "maxlen"), value.maxlen))
         return ListVariable(None, kind, value, source, maxlen=value.maxlen)
     if kind is range:
@@ -206,10 +208,16 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
     return ObjectVariable(kind, value, source)
 
 
+def refuse_unfinished(cls: type) -> None:
+    """Break at a class that its metaclass is still making: it has no MRO yet."""
+    if type.__dict__["__mro__"].__get__(cls) is None:
+        unsupported(reasons.UNKNOWN_OPERATION, f"the class {cls.__name__}, which is not made yet")
+
+
 def bound_native(tracer: Tracer, value: Any, source: Source) -> Variable | None:
     """A bound method of a C type (``items.append``), or None: a plain C function."""
     owner = value.__self__
-    if owner is None or isinstance(owner, (types.ModuleType, type)):
+    if owner is None or issubclass(type(owner), (types.ModuleType, type)):
         return None
     descriptor = lookup_mro(type(owner), value.__name__)[0]
     if type(descriptor) not in (types.MethodDescriptorType, types.WrapperDescriptorType):
@@ -318,7 +326,8 @@ def wrap_static(tracer: Tracer, value: Any, source: Source | None) -> Variable:
             kwdefaults={k: wrap_static(tracer, d, None) for k, d in keywords.items()},
             value=value,
         )
-    elif isinstance(value, type):
+    elif issubclass(kind, type):
+        refuse_unfinished(value)
         variable = ClassVariable(value, tracer.class_source(value, None, None))
     elif kind in _DESCRIPTORS:
         variable = BuiltinVariable(value)
@@ -331,7 +340,7 @@ def wrap_static(tracer: Tracer, value: Any, source: Source | None) -> Variable:
             k: (wrap_static(tracer, k, None), wrap_static(tracer, v, None))
             for k, v in value.items()
         }
-    elif isinstance(value, types.ModuleType):
+    elif issubclass(kind, types.ModuleType):
         variable = StaticModuleVariable(value)
     else:
         variable = ObjectVariable(kind, value)

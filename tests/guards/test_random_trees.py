@@ -33,6 +33,7 @@ from capture.sources import (
     CellContentsSource,
     DictItemSource,
     DictKeySource,
+    DictValueSource,
     FunctionClosureSource,
     FunctionDefaultsSource,
     InstanceDictSource,
@@ -146,6 +147,8 @@ class World:
         elif kind is dict or kind is collections.OrderedDict:
             found += [DictItemSource(source, key) for key in value]
             found += [DictKeySource(source, i) for i in range(len(value))]
+            if not isinstance(value, collections.OrderedDict):
+                found += [DictValueSource(source, i) for i in range(len(value))]
         elif isinstance(value, Thing):
             found += [InstanceDictSource(source)] * 3
         elif kind is Slotted:

@@ -55,7 +55,7 @@ def send(tracer: Translator, frame: Frame, inst: Instruction) -> None:
         if item is None:
             result = receiver.frame.result
     elif isinstance(value, ConstantVariable) and value.value is None:
-        item = iteration.next_item(tracer, receiver)
+        item, result = iteration.next_or_result(tracer, receiver)
     else:
         try:
             item = tracer.call(load_attr(tracer, receiver, "send"), [value], {})

@@ -12,6 +12,7 @@ from capture.guards.kinds import DictHas
 from capture.instructions.ops import Op
 from capture.sources import DictItemSource, ModulesSource
 from capture.symbolic_convert.handlers.exceptions import HandlerMarker
+from capture.symbolic_convert.lifetimes import check_watchers
 from capture.symbolic_convert.registry import raw
 from capture.variables.base import (
     MISSING,
@@ -209,6 +210,8 @@ def drop(tracer: Translator, v: Variable | None) -> None:
         real: Any = v.value
         if type(real) is types.GeneratorType and real.gi_frame is not None:
             v = v.realize(tracer)
+        else:
+            check_watchers(tracer, v)
     if isinstance(v, ObjectVariable) and isinstance(v.value, types.GeneratorType):
         unsupported(reasons.OPAQUE_ITERATOR, v.describe())
     if isinstance(v, (LazyVariable, ObjectVariable)) and is_finalized(v):

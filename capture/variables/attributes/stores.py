@@ -36,6 +36,7 @@ from capture.variables.objects import (
 )
 from capture.variables.tensor import TensorVariable
 
+_MODULE_SETATTR = types.ModuleType.__setattr__
 _NN_SETATTR = torch.nn.Module.__setattr__
 
 
@@ -44,6 +45,8 @@ def store_attr(tracer: Tracer, obj: Variable, name: str, value: Variable) -> Non
     obj = obj.realize(tracer)
     if isinstance(obj, ModuleVariable):
         assert obj.source is not None
+        if not _stores_plainly(tracer, obj, name):
+            unsupported(reasons.SIDE_EFFECT, f"assignment to {obj.describe()}.{name}")
         holder = tracer.wrap(obj.value.__dict__, InstanceDictSource(obj.source))
         assert isinstance(holder, DictVariable)
         holder.set(tracer, ConstantVariable(name), value)
@@ -69,6 +72,15 @@ def store_attr(tracer: Tracer, obj: Variable, name: str, value: Variable) -> Non
         object_setattr(tracer, obj, name, value)
     else:
         unsupported(reasons.SIDE_EFFECT, f"assignment to {cls.__name__}.{name}")
+
+
+def _stores_plainly(tracer: Tracer, module: ModuleVariable, name: str) -> bool:
+    """True if an attribute set on a module goes to its dict."""
+    where = type_source_of(tracer, module)
+    if type_attribute(tracer, module.cls, where, "__setattr__")[0] is not _MODULE_SETATTR:
+        return False
+    raw = type_attribute(tracer, module.cls, where, name)[0]
+    return raw is MISSING or not is_data_descriptor(raw)
 
 
 def _plain_setattr(setter: Any) -> bool:

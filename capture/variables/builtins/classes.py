@@ -13,10 +13,11 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.guards.kinds import ExprHolds
+from capture.sources import Source
 from capture.variables import operators
-from capture.variables.attributes import type_of, type_source_of
+from capture.variables.attributes import load_attr, type_of, type_source_of
 from capture.variables.attributes.classes import meta_attribute
-from capture.variables.base import Tracer, Variable, stamp, unsupported
+from capture.variables.base import ObservedException, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.constant import NONE, ConstantVariable, boolean, is_none
 from capture.variables.containers import DictVariable, ListVariable, SetVariable, TupleVariable
@@ -26,6 +27,7 @@ from capture.variables.objects import (
     ExceptionVariable,
     ObjectVariable,
     SuperVariable,
+    is_static_type,
     lookup_mro,
 )
 from capture.variables.tensor import TensorVariable
@@ -160,7 +162,7 @@ def class_list(tracer: Tracer, v: Variable) -> list[Any]:
         return list(v.value.__args__)
     if isinstance(v, ConstantVariable) and isinstance(v.value, types.UnionType):
         return list(v.value.__args__)
-    if isinstance(v, ObjectVariable) and getattr(type(v.value), "__module__", "") == "typing":
+    if isinstance(v, ObjectVariable) and type(v.value).__name__ == "_SpecialGenericAlias":
         origin = getattr(v.value, "__origin__", None)
         if isinstance(origin, type):
             return [origin]
@@ -170,34 +172,82 @@ def class_list(tracer: Tracer, v: Variable) -> list[Any]:
 def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
     if klass is None:
         klass = type(None)
-    if klass in cls.__mro__:
+    if klass is cls:
         return True
     meta = type(klass)
     hook, hook_source = meta_attribute(
         tracer, tracer.class_variable(klass, None), "__instancecheck__"
     )
+    stated = None if klass in cls.__mro__ else _stated_class(tracer, obj, cls)
     if hook is type.__instancecheck__:
-        return False
+        return klass in cls.__mro__ or (stated is not None and klass in stated.__mro__)
     if isinstance(obj, TensorVariable) and klass.__module__.startswith("torch"):
         if klass is torch.nn.Parameter:
             return issubclass(cls, torch.nn.Parameter)
         if klass in _TENSOR_TYPES:
             return str(obj.meta.dtype) in _TENSOR_TYPES[klass]
         return issubclass(cls, klass)
-    if isinstance(hook, types.FunctionType) and not _known_abc(meta):
+    settled = _known_abc(meta)
+    if settled and klass in cls.__mro__ and _has_no_subclass_hook(klass):
+        return True
+    if isinstance(hook, types.FunctionType) and not settled:
         result = tracer.call(
             tracer.wrap_static(hook, hook_source), [tracer.class_variable(klass, None), obj], {}
         )
         return operators.truth(tracer, result)
-    found = issubclass(cls, klass)
-    where = type_source_of(tracer, obj)
-    if where is not None and klass.__module__ not in _SETTLED:
-        check = SubclassIs(weakref.ref(klass), found)
-        tracer.guard(ExprHolds((where,), check, f"issubclass({where.name}, {klass.__name__})"))
+    if stated is not None:
+        unsupported(reasons.UNKNOWN_OPERATION, f"isinstance() of {obj.describe()}, a proxy")
+    return _ask_abstract(tracer, cls, klass, type_source_of(tracer, obj))
+
+
+def _ask_abstract(tracer: Tracer, cls: type, klass: type, where: Source | None) -> bool:
+    """``issubclass(cls, klass)`` of an abstract class; ``where`` is the source of ``cls``."""
+    text = f"issubclass({cls.__name__}, {klass.__name__})"
+    if klass.__module__ in _SETTLED:
+        return issubclass(cls, klass)
+    hook = lookup_mro(klass, "__subclasshook__")
+    if hook[1] is not None and not is_static_type(hook[1]) and hook[1].__module__ not in _SETTLED:
+        unsupported(reasons.UNKNOWN_OPERATION, f"{text}: the class has a hook")
+    try:
+        found = issubclass(cls, klass)
+    except Exception as error:  # of ``__subclasses__``, say
+        unsupported(reasons.UNCAUGHT_EXCEPTION, f"{type(error).__name__} of {text}")
+    if where is not None:
+        tracer.guard(ExprHolds((where,), SubclassIs(weakref.ref(klass), found), text))
+        return found
+    where = tracer.class_source(klass, None, None)
+    if where is None:
+        unsupported(reasons.UNKNOWN_OPERATION, text)
+    tracer.guard(ExprHolds((where,), SuperclassIs(weakref.ref(cls), found), text))
     return found
 
 
-_SETTLED = ("collections.abc", "typing", "numbers", "torch.nn.parameter")
+def _has_no_subclass_hook(klass: type) -> bool:
+    return lookup_mro(klass, "__subclasshook__")[1] is object
+
+
+def _stated_class(tracer: Tracer, obj: Variable, cls: type) -> type | None:
+    """The class that an object's ``__class__`` gives if that is not its type, else None.
+
+    Source: ``Objects/abstract.c`` (``object_isinstance``).
+    """
+    if isinstance(obj, ClassVariable) or is_static_type(cls):
+        return None
+    getter = lookup_mro(cls, "__getattribute__")[0]
+    if lookup_mro(cls, "__class__")[1] is object and not isinstance(getter, types.FunctionType):
+        return None
+    try:
+        stated = load_attr(tracer, obj, "__class__").realize(tracer)
+    except ObservedException as signal:
+        if issubclass(signal.exception.python_type(), AttributeError):
+            return None
+        raise
+    if isinstance(stated, ClassVariable):
+        return None if stated.value is cls else stated.value
+    return None
+
+
+_SETTLED = ("abc", "collections.abc", "typing", "numbers", "torch.nn.parameter")
 
 
 @dataclass(frozen=True)
@@ -211,6 +261,19 @@ class SubclassIs:
         """True if the answer is the same."""
         klass = self.klass()
         return klass is not None and issubclass(cls, klass) is self.expected
+
+
+@dataclass(frozen=True)
+class SuperclassIs:
+    """Ask an abstract class that the guard reads about a class that cannot change."""
+
+    cls: weakref.ref[type]
+    expected: bool
+
+    def __call__(self, klass: type) -> bool:
+        """True if the answer is the same."""
+        cls = self.cls()
+        return cls is not None and issubclass(cls, klass) is self.expected
 
 
 # modules whose metaclasses answer ``isinstance`` as ABCMeta does
@@ -243,7 +306,16 @@ def _issubclass(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
         for k in classes
     ):
         return None
-    return boolean(issubclass(cls.value, classes))
+    if not all(isinstance(k, type) for k in classes):
+        return None
+    return boolean(any(_subclass_of(tracer, cls, k) for k in classes))
+
+
+def _subclass_of(tracer: Tracer, cls: ClassVariable, klass: type) -> bool:
+    abstract = _known_abc(type(klass))
+    if klass in cls.value.__mro__ and (not abstract or _has_no_subclass_hook(klass)):
+        return True
+    return abstract and _ask_abstract(tracer, cls.value, klass, cls.source)
 
 
 @rule(BaseException.with_traceback)

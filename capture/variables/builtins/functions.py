@@ -7,10 +7,11 @@ import types
 import weakref
 from dataclasses import dataclass
 
+from capture import break_reasons as reasons
 from capture.guards.kinds import ExprHolds
 from capture.sources import ReferentSource
 from capture.variables.attributes import load_attr
-from capture.variables.base import MISSING, Tracer, Variable, stamp
+from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 from capture.variables.constant import NONE, ConstantVariable, boolean, is_none
 from capture.variables.functions import CellVariable, MethodVariable, PartialVariable
@@ -40,6 +41,8 @@ def _referent(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
         return None
     found = weakref.ref.__call__(reference.value)
     if found is not None:
+        if tracer.may_have_ended():
+            unsupported(reasons.SIDE_EFFECT, f"{reference.source.name}() may be dead by now")
         return tracer.wrap(found, ReferentSource(reference.source))
     text = f"{reference.source.name} is dead"
     tracer.guard(ExprHolds((reference.source,), IsDead(), text))

@@ -243,7 +243,12 @@ def is_same(tracer: Tracer, left: Variable, right: Variable) -> bool:
     if left is right:
         return True
     if isinstance(left, ScalarVariable) or isinstance(right, ScalarVariable):
-        return False
+        if left.python_type() is not right.python_type():
+            return False
+        # Python has one object for each small number.
+        left, right = (
+            v.specialize(tracer) if isinstance(v, ScalarVariable) else v for v in (left, right)
+        )
     if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
         return same_constant(tracer, left, right)
     if isinstance(left, BuiltinVariable) and isinstance(right, BuiltinVariable):

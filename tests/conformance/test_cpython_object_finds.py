@@ -1,0 +1,292 @@
+"""What CPython's tests of classes, exceptions and weak references found, as small tests."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import abc
+import gc
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import capture
+from tests.conformance.test_cpython_finds import check
+
+
+@pytest.fixture(autouse=True)
+def _forced() -> Iterator[None]:
+    with capture.config.patch(capture_without_tensors=True, suppress_errors=False):
+        yield
+
+
+# --- exceptions -----------------------------------------------------------------------------------
+
+
+def test_yield_from_gives_what_a_custom_iterator_stops_with() -> None:
+    class Countdown:
+        def __iter__(self) -> Any:
+            return self
+
+        def __next__(self) -> int:
+            raise StopIteration(42)
+
+    def delegate() -> Iterator[int]:
+        return (yield from Countdown())
+
+    def fn() -> list[Any]:
+        seen = []
+
+        def outer():
+            seen.append((yield from delegate()))
+
+        list(outer())
+        return seen
+
+    check(fn)
+
+
+def test_a_map_whose_function_stops_ends_the_loop() -> None:
+    def stop(x: int) -> int:
+        if x == 2:
+            raise StopIteration
+        return x
+
+    def fn() -> list[int]:
+        return [x for x in map(stop, [0, 1, 2, 3])]  # noqa: C416
+
+    check(fn)
+
+
+def test_context_chain_closed_to_a_ring() -> None:
+    def fn() -> list[str]:
+        try:
+            raise TypeError
+        except TypeError as first:
+            try:
+                raise KeyError
+            except KeyError as second:
+                first.__context__ = second
+                try:
+                    raise ValueError
+                except ValueError as third:
+                    return [type(third.__context__).__name__]
+
+    check(fn)
+
+
+def test_handlers_are_left_where_the_recursion_limit_is_near() -> None:
+    def endless() -> Any:
+        try:
+            return endless()
+        except RecursionError:
+            return sys.exc_info()[0]
+
+    def fn() -> tuple[Any, Any]:
+        return endless(), sys.exc_info()
+
+    check(fn)
+    assert sys.exc_info() == (None, None, None)
+
+
+# --- weak references ------------------------------------------------------------------------------
+
+
+class Thing:
+    pass
+
+
+def test_weak_reference_behind_the_end_of_its_object() -> None:
+    def fn() -> tuple[bool, Any]:
+        thing = Thing()
+        reference = weakref.ref(thing)
+        before = reference() is not None
+        thing = None
+        return before, reference()
+
+    check(fn)
+
+
+def test_weak_reference_whose_object_a_cell_let_go_of() -> None:
+    def fn() -> Any:
+        thing = Thing()
+        reference = weakref.ref(thing)
+
+        def peek() -> Any:
+            return thing
+
+        thing = None
+        return peek(), reference()
+
+    check(fn)
+
+
+def test_callback_of_a_weak_reference_runs_when_the_name_is_deleted() -> None:
+    def fn() -> list[int]:
+        thing = Thing()
+        seen = []
+        kept = weakref.ref(thing, lambda r: seen.append(1))
+        del thing
+        return [*seen, len(seen), kept() is None]
+
+    check(fn)
+
+
+def test_entries_keep_no_key_of_a_dict_alive() -> None:
+    def fn(table: dict[Any, int]) -> int:
+        return sum(table.values())
+
+    compiled = capture.compile(fn, backend="eager")
+    key = Thing()
+    alive = weakref.ref(key)
+    assert compiled({key: 1, Thing: 2}) == 3
+    assert compiled({key: 1, Thing: 2}) == 3
+    del key
+    gc.collect()
+    assert alive() is None
+
+
+# --- classes --------------------------------------------------------------------------------------
+
+
+def test_class_that_its_metaclass_is_still_making() -> None:
+    class Meta(type):
+        def mro(cls) -> Any:
+            assert "mro" not in cls.__dict__
+            return super().mro()
+
+    def fn() -> int:
+        return len(Meta("Made", (), {}).__mro__)
+
+    check(fn)
+
+
+def test_isinstance_asks_an_object_for_its_class() -> None:
+    class Proxy:
+        def __init__(self, obj: Any) -> None:
+            self.__obj = obj
+
+        def __getattribute__(self, name: str) -> Any:
+            if name.startswith("_Proxy__"):
+                return object.__getattribute__(self, name)
+            return getattr(self.__obj, name)
+
+    class Lies:
+        @property
+        def __class__(self) -> type:
+            return str
+
+    class Abstract(abc.ABC):  # noqa: B024
+        pass
+
+    class Concrete(Abstract):
+        pass
+
+    def fn() -> list[bool]:
+        return [
+            isinstance(Proxy(Thing()), Thing),
+            isinstance(Proxy(Thing()), Proxy),
+            isinstance(Proxy(Concrete()), Abstract),
+            isinstance(Lies(), str),
+            isinstance(Lies(), int),
+        ]
+
+    check(fn)
+
+
+def test_wrapping_an_object_runs_none_of_its_code() -> None:
+    log = []
+
+    class Curious:
+        def __getattribute__(self, name: str) -> Any:
+            log.append(name)
+            return object.__getattribute__(self, name)
+
+    curious = Curious()
+
+    def fn() -> Any:
+        log.clear()
+        held = [curious]
+        return held[0] is curious, list(log)
+
+    check(fn)
+
+
+def test_attributes_of_modules_that_are_descriptors() -> None:
+    class Module(types.ModuleType):
+        a = 1
+
+    module = types.ModuleType("m")
+
+    def fn() -> list[bool]:
+        seen = [hasattr(module, "a")]
+        module.__class__ = Module
+        seen.append(hasattr(module, "a"))
+        module.__class__ = types.ModuleType
+        return [*seen, hasattr(module, "a")]
+
+    check(fn)
+
+
+def test_module_dict_cannot_be_replaced() -> None:
+    module = types.ModuleType("m")
+
+    def fn() -> None:
+        module.__dict__ = {}
+
+    check(fn)
+
+
+def test_abstract_class_with_a_hook_of_the_program() -> None:
+    calls = []
+
+    class Hooked(abc.ABC):  # noqa: B024
+        @classmethod
+        def __subclasshook__(cls, other: type) -> Any:
+            calls.append(other)
+            return other is Thing
+
+    def fn() -> Any:
+        calls.clear()
+        return issubclass(Thing, Hooked), isinstance(3, Hooked), len(calls)
+
+    expected: Callable[[], Any] = capture.compile(fn, backend="eager")
+    assert expected()[:2] == (True, False)
+
+
+def test_registration_with_an_abstract_class_after_capture() -> None:
+    class Abstract(abc.ABC):  # noqa: B024
+        pass
+
+    class Late:
+        pass
+
+    def fn(kind: type) -> Any:
+        return issubclass(kind, Abstract), isinstance(kind(), Abstract), issubclass(int, Abstract)
+
+    compiled = capture.compile(fn, backend="eager")
+    assert compiled(Late) == (False, False, False)
+    Abstract.register(Late)
+    Abstract.register(int)
+    assert compiled(Late) == (True, True, True)
+
+
+def test_identity_of_small_numbers_that_change() -> None:
+    class Holder:
+        pass
+
+    holder = Holder()
+
+    def fn(a: Any, b: Any) -> bool:
+        return a is b
+
+    compiled = capture.compile(fn, backend="eager")
+    for number in range(5):
+        holder.n = number
+        assert compiled(holder.n, number)
+        assert not compiled(number, number + 1)
+        assert not compiled(number, None)
