@@ -155,7 +155,7 @@ see_check(Writer *writer, const Check *check, PyObject *value, bool certain, boo
 static bool
 rests_on_version(const Node *node)
 {
-    if (node->memo != MEMO_NONE || node->n_memo_checks > 0 || node->last_dict_key >= 0) {
+    if (node->memo != MEMO_NONE || node->n_memo_checks > 0 || node->n_places > 0) {
         return true;
     }
     for (int i = 0; i < node->n_children; i++) {
@@ -293,20 +293,20 @@ record_child(Recorder *recorder, Writer *writer, Node *child, PyObject *value, b
     return true;
 }
 
-/* The children that are keys of a dict whose version, and so whose order, is seen. */
+/* The children that are keys and values of a dict whose version, and so whose order, is seen. */
 static bool
-record_dict_keys(Recorder *recorder, Node *node, PyObject *dict)
+record_dict_places(Recorder *recorder, Node *node, PyObject *dict)
 {
     if (PyODict_Check(dict)) {
         return false; /* its order is kept apart */
     }
+    Node *const end = node->children + node->n_children;
+    Node *child = end - node->n_places;
     Py_ssize_t position = 0;
     PyObject *key, *item;
-    for (Py_ssize_t i = 0; PyDict_Next(dict, &position, &key, &item); i++) {
-        for (int c = node->n_memo; c < node->n_children; c++) {
-            Node *child = &node->children[c];
-            if (child->accessor == AT_DICT_KEY && child->index == i &&
-                !record_node(recorder, child, key, true)) {
+    for (Py_ssize_t i = 0; child < end && PyDict_Next(dict, &position, &key, &item); i++) {
+        for (; child < end && child->index == i; child++) {
+            if (!record_node(recorder, child, child->accessor == AT_DICT_KEY ? key : item, true)) {
                 return false;
             }
         }
@@ -356,18 +356,15 @@ record_node(Recorder *recorder, Node *node, PyObject *value, bool certain)
     if (node->slot >= 0 && !record_output(recorder, ~node->slot, value)) {
         return false;
     }
-    for (int i = 0; i < node->n_children; i++) {
+    for (int i = 0; i < node->n_children - node->n_places; i++) {
         Node *child = &node->children[i];
-        if (child->accessor == AT_DICT_KEY) {
-            continue;
-        }
         bool memo = i < node->n_memo || child->accessor == AT_MRO_ITEM;
         if (!record_child(recorder, &writer, child, value, certain, memo && by_version,
                           memo && !by_version)) {
             return false;
         }
     }
-    return node->last_dict_key < 0 || (by_version && record_dict_keys(recorder, node, value));
+    return node->n_places == 0 || (by_version && record_dict_places(recorder, node, value));
 }
 
 /* ---- a node's witness ------------------------------------------------------------------------ */
