@@ -42,6 +42,11 @@ class SideEffects:
         self._since: int | None = None
         self._disturbed = False
 
+    @property
+    def pending(self) -> bool:
+        """True if something older than the piece was written to."""
+        return bool(self.journal)
+
     @contextlib.contextmanager
     def undisturbed(self, what: str) -> Iterator[None]:
         """Break if what runs inside writes to an object that is older than this.

@@ -144,7 +144,11 @@ _BREAK_MODULES = (
     "torch._logging",
 )
 # inline all the same
-_INLINE_MODULES = ("torch.autograd.grad_mode", "torch.distributed.nn")
+_INLINE_MODULES = (
+    "torch.autograd.grad_mode",
+    "torch.autograd.function",
+    "torch.distributed.nn",
+)
 _BREAK_PYTHON = _words("""
     compile vmap cond save load manual_seed seed initial_seed get_rng_state set_rng_state
     set_default_device set_default_dtype set_default_tensor_type set_printoptions

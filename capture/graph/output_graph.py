@@ -96,6 +96,7 @@ class OutputGraph:
         self._input_groups: dict[tuple[str, int], int] = {}
         self._input_alias_groups: set[int] = set()
         self._parts: list[fx.Node] = []
+        self._dirty: set[int] = set()  # groups of inputs that were written to
 
     @property
     def state(self) -> TorchState:
@@ -324,6 +325,7 @@ class OutputGraph:
             value = tensors[index]
             if value.alias_group in self._input_alias_groups:
                 self.mutates_inputs = True
+                self._dirty.add(value.alias_group)
                 # what lies behind an input that is a view is known when the graph runs
                 self.may_raise = self.may_raise or outcome.recorded
             self.may_raise = self.may_raise or any(
@@ -334,6 +336,7 @@ class OutputGraph:
             before, value.meta = value.meta, meta
             if value.is_input:
                 self.mutates_inputs = True
+                self._dirty.add(value.alias_group)
             if meta.has_grad_fn and not before.has_grad_fn:
                 for member in self._by_view_group[value.view_group]:
                     if member is not value:

@@ -17,7 +17,7 @@ from capture.graph.arguments import substitute
 from capture.graph.recording import Decisions, Recording
 from capture.graph.state import TorchState, applied
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta, meta_of
-from capture.graph.values import ScalarValue, TensorValue, ViewKind
+from capture.graph.values import GraphFunction, ScalarValue, TensorValue, ViewKind
 
 __all__ = [
     "ConstantResult",
@@ -233,6 +233,8 @@ class _Call:
         args, kwargs = substitute(self.args, table), substitute(self.kwargs, table)
         if self.kind == "call_method":
             return getattr(args[0], self.target)(*args[1:], **kwargs)
+        if isinstance(self.target, GraphFunction):
+            return (self.target.stand_in or self.target)(*args, **kwargs)
         return self.target(*args, **kwargs)
 
     def run_on_samples(self, state: TorchState) -> Outcome | None:

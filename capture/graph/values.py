@@ -6,13 +6,15 @@ Must not know how a graph is built or how metadata is computed.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import fx
 
 from capture.graph.tensor_meta import TensorMeta
 
-__all__ = ["ScalarValue", "StateToken", "TensorValue", "ViewKind"]
+__all__ = ["GraphFunction", "ScalarValue", "StateToken", "TensorValue", "ViewKind"]
 
 
 class ViewKind(enum.IntEnum):
@@ -114,3 +116,32 @@ class StateToken:
 
     def __repr__(self) -> str:
         return f"StateToken({self.node.name})"
+
+
+class GraphFunction:
+    """A target of a node: a named callable that a backend can call on what it traces with.
+
+    Attributes:
+        stand_in: what propagation calls in its place, if the callable itself does not do.
+        capture_traceable: whether it does the same each time, so that a backend may record it once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        call: Callable[..., Any],
+        stand_in: Callable[..., Any] | None = None,
+        traceable: bool = True,
+    ) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = "capture.functions"
+        self.call = call
+        self.stand_in = stand_in
+        self.capture_traceable = traceable
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it."""
+        return self.call(*args)
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__}>"

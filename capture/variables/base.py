@@ -118,6 +118,10 @@ class ObservedException(Signal):
 class Effects(Protocol):
     """What variables see of the journal of side effects."""
 
+    @property
+    def pending(self) -> bool:
+        """True if something older than the piece was written to."""
+
     def set_attr(self, target: Variable, name: str, value: Any) -> None:
         """Set (or delete, with ``DELETED``) an attribute."""
 

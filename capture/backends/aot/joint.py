@@ -23,6 +23,8 @@ __all__ = ["CannotTrace", "Joint", "Output", "View", "Written", "trace_joint"]
 _NEW_MEMORY = frozenset(
     "set_ resize_ resize_as_ as_strided_ untyped_storage storage data __set__ swap_tensors".split()
 )
+# Methods that leave something with a tensor for autograd's backward to find.
+_AUTOGRAD_STATE = frozenset(("register_hook", "retain_grad"))
 _NO_OPS = frozenset(("aten::detach", "aten::alias", "aten::lift_fresh"))
 
 
@@ -364,6 +366,8 @@ def trace_joint(
         name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
         if node.op in ("call_method", "call_function") and name in _NEW_MEMORY:
             raise CannotTrace(f"{name} gives a tensor other memory")
+        if name in _AUTOGRAD_STATE or not getattr(node.target, "capture_traceable", True):
+            raise CannotTrace(f"{name} runs code of the program in the backward")
     if not all(adapter.is_plain(tensor) for tensor in tensors):
         raise CannotTrace("an input is no plain strided tensor")
     with adapter.plain_state():

@@ -1,0 +1,125 @@
+"""Holds calls of the program's own autograd functions; must not know the interpreter.
+
+Such a call is a node: the class's ``apply`` runs when the graph runs, and its ``backward`` in
+autograd's backward, both as they are. What ``forward`` (and ``setup_context``) reads, and that it
+has no side effect, is found out by executing it symbolically; ``backward`` runs outside the
+capture, as in eager.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.function import FunctionCtx
+
+from capture import break_reasons as reasons
+from capture.errors import GraphBreak
+from capture.graph.subgraph import SubGraph
+from capture.graph.values import GraphFunction
+from capture.variables.attributes import load_attr
+from capture.variables.base import ObservedException, Tracer, Variable, unsupported
+from capture.variables.builtins.registry import Args, Kwargs, python_rule_for
+from capture.variables.constant import NONE, ScalarVariable, boolean
+from capture.variables.containers import ListVariable, TupleVariable
+from capture.variables.higher_order.callbacks import execute, refuse_pending_effects
+from capture.variables.objects import ClassVariable, ObjectVariable
+from capture.variables.tensor import TensorVariable
+
+_OWN_CONTEXT = torch.autograd.Function.setup_context
+
+
+class _Context(FunctionCtx):
+    """Stands for ``ctx`` while ``forward`` is executed symbolically."""
+
+
+@python_rule_for(torch.autograd.Function.apply.__func__)  # type: ignore[attr-defined]
+def _apply(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    cls_var, given = args[0], args[1:]
+    assert isinstance(cls_var, ClassVariable)
+    cls: Any = cls_var.value
+    what = f"{cls.__qualname__}.apply"
+    if kwargs or torch._C._are_functorch_transforms_active():
+        unsupported(reasons.UNKNOWN_CALLABLE, what)
+    refuse_pending_effects(tracer, what)
+    given = [_fixed(tracer, v) for v in given]
+    context = _context(tracer, given)
+
+    def run() -> Variable:
+        forward = load_attr(tracer, cls_var, "forward")
+        if cls.setup_context is _OWN_CONTEXT:
+            load_attr(tracer, cls_var, "setup_context")
+            return tracer.call(forward, [context, *given], {})
+        output = tracer.call(forward, list(given), {})
+        setup = load_attr(tracer, cls_var, "setup_context")
+        tracer.call(setup, [context, TupleVariable(list(given)), output], {})
+        return output
+
+    state = tracer.graph.state._replace(grad_enabled=False)
+    output, graph = execute(tracer, what, run, state)
+    known = [v.value for v in given if isinstance(v, TensorVariable)]
+    if any(value not in known for value in graph.written):
+        unsupported(reasons.SIDE_EFFECT, f"{what}, which writes to a tensor that it is not given")
+    pure = _backward_is_pure(tracer, cls_var, context, output)
+    target = GraphFunction(f"{cls.__name__}_apply", cls.apply, traceable=pure)
+    return tracer.graph_call("call_function", target, given, {})
+
+
+def _backward_is_pure(
+    tracer: Tracer, cls_var: ClassVariable, context: ObjectVariable, output: Variable
+) -> bool:
+    """True if ``backward`` can be executed symbolically: it only computes then.
+
+    A backend that runs it once and keeps what it did may do so; what it reads is guarded.
+    """
+    attrs = context.attrs
+    assert attrs is not None
+    if "materialize_grads" in attrs:
+        return False  # then which gradients there are is only known in the backward
+    saved = attrs.get("to_save", TupleVariable([]))
+    attrs["saved_tensors"] = saved
+    outputs = output.items(tracer) if isinstance(output, TupleVariable) else [output]
+
+    def run() -> Variable:
+        graph = tracer.graph
+        assert isinstance(graph, SubGraph)
+        gradients: list[Variable] = []
+        for v in outputs:
+            v = v.realize(tracer)
+            if isinstance(v, TensorVariable):
+                stride = torch.empty(v.meta.shape, device="meta").stride()
+                meta = v.meta._replace(
+                    stride=stride, requires_grad=False, is_leaf=True, has_grad_fn=False,
+                    cls=torch.Tensor, is_conj=False, is_neg=False,
+                )  # fmt: skip
+                gradients.append(tracer.wrap_result(graph.add_own_input(meta)))
+            else:
+                gradients.append(NONE)
+        backward = load_attr(tracer, cls_var, "backward")
+        return tracer.call(backward, [context, *gradients], {})
+
+    try:
+        _, graph = execute(tracer, "backward", run, tracer.graph.state._replace(grad_enabled=False))
+    except (GraphBreak, ObservedException):
+        return False
+    return not graph.written
+
+
+def _fixed(tracer: Tracer, v: Variable) -> Variable:
+    """Numbers that change from call to call are constants here: ``forward`` may do anything."""
+    v = v.realize(tracer)
+    if isinstance(v, ScalarVariable):
+        return v.specialize(tracer)
+    if isinstance(v, (TupleVariable, ListVariable)):
+        for item in v.items(tracer):
+            if isinstance(item.realize(tracer), ScalarVariable):
+                unsupported(reasons.UNKNOWN_OPERATION, "a list of changing numbers")
+    return v
+
+
+def _context(tracer: Tracer, given: list[Variable]) -> ObjectVariable:
+    needs = [boolean(isinstance(v, TensorVariable) and v.meta.requires_grad) for v in given]
+    context = ObjectVariable(_Context)
+    context.created_at = tracer.ordinal
+    context.attrs = {"needs_input_grad": TupleVariable(list(needs))}
+    return context
