@@ -33,6 +33,7 @@ PRIVATE_FILES = {
     "guards/torch_kinds.py": "the Python form of guards on torch's state",
     "hiding.py": "what torch's own frontend is to leave alone",
     "symbolic_convert/translator.py": "the call of modules, whose globals hold hooks",
+    "variables/higher_order/autograd_function.py": "whether a functorch transform is active",
     "variables/marks.py": "marks that torch's own frontend puts on functions",
     "variables/torch_calls.py": "private functions that torch's Python code calls",
 }
