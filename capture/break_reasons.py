@@ -93,7 +93,7 @@ COROUTINE = BreakReason(
 )
 IMPORT = BreakReason("CAP0017", "import statement", "`{what}` is imported by Python.", [])
 BACKWARD = BreakReason(
-    "CAP0018", "autograd call", "`{what}` runs autograd, outside of this graph.", []
+    "CAP0018", "autograd call", "{what} runs autograd, outside of this graph.", []
 )
 FRAME_INSPECTION = BreakReason(
     "CAP0019", "frame inspection", "`{what}` looks at the running frames.", [_FUNDAMENTAL]

@@ -38,6 +38,8 @@ class Settings:
     """Graph nodes that one loop may add by unrolling before the body is captured alone."""
     unroll_instruction_limit: int = 200_000
     """Likewise, by the instructions executed symbolically in the loop so far."""
+    unroll_backward_limit: int = 16
+    """Backward calls that one loop may add by unrolling: more are steps, not micro-batches."""
     instruction_limit: int = 2_000_000
     """Instructions executed symbolically for one frame before capture gives up."""
     suppress_errors: bool = True

@@ -37,6 +37,7 @@ from capture.guards.torch_kinds import state_is_foreign
 from capture.hiding import hide
 from capture.instructions.analysis import rebound_in_loops
 from capture.instructions.decode import decode
+from capture.side_effects import Effect
 from capture.sources import (
     CellContentsSource,
     ClosureCellSource,
@@ -558,11 +559,17 @@ class _Piece:
     def failure_code(
         self, captures: list[Source]
     ) -> tuple[Callable[..., Any] | None, tuple[int, ...]]:
-        """What leaves torch's context managers when the graph's exception leaves the frame."""
-        exits = list(self.tracer.failure.exits.values())
-        if not exits:
-            return None, ()
+        """What is left to do when the graph's exception leaves the frame.
+
+        Writes to ``grad`` in front of what raised are done, and torch's context managers left.
+        """
+        failure = self.tracer.failure
+        exits = list(failure.exits.values())
         cg = Codegen()
+        for tensor, grad in failure.grads or ():
+            cg.replay(Effect("grad", tensor, None, grad))
+        if not (exits or cg.lines):
+            return None, ()
         for leave in reversed(exits):
             cg.lines.append(f"{cg.ref(leave)}(None, None, None)")
         fn, _ = cg.finish("None", self.code.co_qualname)

@@ -27,6 +27,9 @@ from capture.graph.fx_adapter import (
     make_graph_module,
     new_graph,
 )
+from capture.graph.gradients import gradient_meta, leaf_gradients
+from capture.graph.history import History, release
+from capture.graph.links import UNKNOWN
 from capture.graph.propagate import (
     ConstantResult,
     FreshResult,
@@ -76,6 +79,8 @@ class OutputGraph:
         uses_rng: whether some call draws random numbers.
         may_raise: whether some call can fail because of data.
         switches: the fields of torch's state that some call changes.
+        backward_calls: how many calls of autograd there are.
+        rewrites_recorded: whether some call writes to what autograd may have saved before.
     """
 
     def __init__(self, name: str, state: TorchState | None = None) -> None:
@@ -95,6 +100,9 @@ class OutputGraph:
         self._by_view_group: dict[int, list[TensorValue]] = {}
         self._input_groups: dict[tuple[str, int], int] = {}
         self._input_alias_groups: set[int] = set()
+        self._recorded_groups: set[int] = set()  # alias groups that autograd may have saved
+        self.rewrites_recorded = False
+        self.backward_calls = 0
         self._parts: list[fx.Node] = []
         self._dirty: set[int] = set()  # groups of inputs that were written to
 
@@ -129,6 +137,10 @@ class OutputGraph:
         node = self._placeholder(name, tensor, key)
         node.meta["capture_meta"] = meta
         value = TensorValue(node, meta, alias_group, view_group, kind, is_input=True)
+        if meta.has_grad_fn:
+            value.history = History(untold="it reaches a tensor that was computed before the graph")
+        elif meta.requires_grad:
+            value.history = History(leaf=value)
         self._input_alias_groups.add(alias_group)
         self._by_view_group.setdefault(view_group, []).append(value)
         return value
@@ -225,6 +237,8 @@ class OutputGraph:
             group = self._new_group()
             node.meta["capture_meta"] = result.meta
             value = TensorValue(node, result.meta, group, group)
+            if result.meta.requires_grad:
+                self._record(value, result.links, tensors)
             self._by_view_group[group] = [value]
             return value
         return self._result(result, node, tensors)
@@ -266,10 +280,14 @@ class OutputGraph:
             view_group = groups.setdefault(("v", described.view_group), 0) or self._new_group()
             groups["a", described.alias_group] = alias_group
             groups["v", described.view_group] = view_group
-            return self._value(node, described.meta, alias_group, view_group, ViewKind.NOT_A_VIEW)
+            value = self._value(node, described.meta, alias_group, view_group, ViewKind.NOT_A_VIEW)
+            self._record(value, described.links, tensors)
+            return value
         if kind is ViewResult:
             assert node is not None
-            return self._view(node, described, tensors[described.position])
+            value = self._view(node, described, tensors[described.position])
+            self._record(value, described.links, tensors)
+            return value
         items = []
         for position, item in enumerate(described.items):
             part = None
@@ -300,6 +318,80 @@ class OutputGraph:
         self._by_view_group.setdefault(view_group, []).append(value)
         return value
 
+    # --- what autograd records -----------------------------------------------------------------
+
+    def _record(
+        self, value: TensorValue, links: tuple[int, ...], tensors: list[TensorValue]
+    ) -> None:
+        """Note what a gradient for a new tensor flows to."""
+        if value.meta.requires_grad:
+            if value.meta.has_grad_fn:
+                value.history = History(_parents(links, tensors))
+            else:
+                value.history = History(leaf=value)
+            self._recorded_groups.add(value.alias_group)
+            self._recorded_groups.update(given.alias_group for given in tensors)
+
+    def _rewrite(self, outcome: Outcome, tensors: list[TensorValue]) -> None:
+        """Note what in-place operators do to the histories of their tensors and families."""
+        if any(tensors[index].alias_group in self._recorded_groups for index in outcome.written):
+            self.rewrites_recorded = True
+        made = [(index, History(_parents(links, tensors))) for index, links in outcome.links]
+        for index, history in made if outcome.recorded else ():
+            value = tensors[index]
+            for member in self._by_view_group[value.view_group]:
+                if member is value or member.history is None:
+                    member.history = history
+                else:
+                    member.history = History((member.history, history))
+        for index, meta in outcome.changed:
+            value = tensors[index]
+            if not meta.requires_grad:
+                value.history = None
+            elif not meta.has_grad_fn and value.history is None:
+                value.history = History(leaf=value)
+
+    def add_leaf_gradients(
+        self,
+        outputs: list[TensorValue],
+        grad_outputs: list[TensorValue | None],
+        leaves: list[TensorValue],
+        fresh: list[bool],
+        retain_graph: bool,
+        frame_summary: FrameSummary = None,
+    ) -> list[TensorValue]:
+        """Add a backward call and return the gradients of ``leaves``.
+
+        Args:
+            outputs: what is differentiated; ``leaves_behind`` their histories are the leaves.
+            grad_outputs: the gradient of each output, or None for a single element.
+            fresh: which gradients become the leaf's ``grad``, others are added to the one there.
+            retain_graph: whether what the operators saved is kept.
+        """
+        ends = [value.history for value in outputs if value.history is not None]
+        arguments = (
+            tuple(value.node for value in outputs),
+            tuple(None if value is None else value.node for value in grad_outputs),
+            tuple(value.node for value in leaves),
+            tuple(fresh),
+            retain_graph,
+        )
+        node = self._node("call_function", leaf_gradients, arguments, {}, frame_summary)
+        if not retain_graph:
+            release(ends)
+        self.backward_calls += 1
+        self.may_raise = self.may_raise or self.rewrites_recorded
+        gradients = []
+        for position, leaf in enumerate(leaves):
+            part = append_node(
+                self.graph, "call_function", "getitem", operator.getitem, (node, position), {}
+            )
+            self._parts.append(part)
+            group = self._new_group()
+            meta = gradient_meta(leaf.meta)
+            gradients.append(self._value(part, meta, group, group, ViewKind.NOT_A_VIEW))
+        return gradients
+
     # --- in-place operators --------------------------------------------------------------------
 
     def _check_write(self, outcome: Outcome, tensors: list[TensorValue]) -> None:
@@ -321,6 +413,7 @@ class OutputGraph:
     def _write(self, outcome: Outcome, tensors: list[TensorValue]) -> None:
         """Apply to the values what an in-place operator does to them and to their family."""
         changed = dict(outcome.changed)
+        self._rewrite(outcome, tensors)
         for index in outcome.written:
             value = tensors[index]
             if value.alias_group in self._input_alias_groups:
@@ -488,6 +581,18 @@ class OutputGraph:
             if log.enabled:
                 text = str(gm.graph) if artifact == "graph" else gm.code
                 log.info("%s\n%s", self.name, text)
+
+
+def _parents(links: tuple[int, ...], tensors: list[TensorValue]) -> list[History]:
+    found = []
+    for position in links:
+        if position == UNKNOWN:
+            found.append(History(untold="it runs through an operator with a backward of its own"))
+        else:
+            history = tensors[position].history
+            if history is not None:
+                found.append(history)
+    return found
 
 
 _state_keys: dict[TorchState, int] = {}

@@ -14,6 +14,7 @@ import torch
 from capture.errors import CaptureError
 from capture.graph import fake, op_rules, sample
 from capture.graph.arguments import substitute
+from capture.graph.links import Links
 from capture.graph.recording import Decisions, Recording
 from capture.graph.state import TorchState, applied
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta, meta_of
@@ -56,11 +57,15 @@ class OperatorError(CaptureError):
 
 
 class FreshResult(NamedTuple):
-    """A new tensor; results with equal groups share memory, or a base."""
+    """A new tensor; results with equal groups share memory, or a base.
+
+    ``links`` are the arguments that a gradient for it flows to.
+    """
 
     meta: TensorMeta
     alias_group: int
     view_group: int
+    links: tuple[int, ...] = ()
 
 
 class InputResult(NamedTuple):
@@ -76,6 +81,7 @@ class ViewResult(NamedTuple):
     meta: TensorMeta
     differentiable: bool
     kind: ViewKind
+    links: tuple[int, ...] = ()
 
 
 class ConstantResult(NamedTuple):
@@ -100,6 +106,7 @@ class Outcome(NamedTuple):
         written: arguments whose memory is written to.
         changed: arguments whose metadata changes, and to what.
         recorded: whether autograd records an in-place operator here.
+        links: for arguments written to in the sight of autograd, what their gradients flow to.
         uses_rng: whether random numbers are drawn.
         may_raise: whether the call can fail because of data.
     """
@@ -111,6 +118,7 @@ class Outcome(NamedTuple):
     recorded: bool = False
     uses_rng: bool = False
     may_raise: bool = False
+    links: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 def remember(key: Any, outcome: Outcome) -> None:
@@ -247,6 +255,7 @@ class _Call:
             return None
         stand_ins = [sample.make_real(meta) for meta in self.metas]
         storages = [tensor.untyped_storage()._cdata for tensor in stand_ins]
+        links = Links(stand_ins)
         recording = Recording()
         error: Exception | None = None
         result = None
@@ -263,7 +272,7 @@ class _Call:
             if self.name in op_rules.NEEDS_WHOLE_STORAGE:
                 raise CannotPropagate("it may reach beyond the tensor, into its storage")
             raise OperatorError(error) from None
-        return self.outcome(result, stand_ins, storages, recording, state)
+        return self.outcome(result, stand_ins, storages, links, recording, state)
 
     def run_on_fakes(self, state: TorchState) -> Outcome:
         """Run on fake tensors."""
@@ -300,6 +309,7 @@ class _Call:
         """Run on fake tensors, with these answers to questions about data."""
         stand_ins = [fake.make_fake(meta) for meta in self.metas]
         storages = [tensor.untyped_storage()._cdata for tensor in stand_ins]
+        links = Links(stand_ins)
         recording = Recording()
         error: Exception | None = None
         result = None
@@ -319,7 +329,7 @@ class _Call:
             # behind the handler, so that the user's exception has no context of ours
             failure = self.failure(error, bool(decisions.answers) and not recording.failed)
             raise failure from None
-        return self.outcome(result, stand_ins, storages, recording, state)
+        return self.outcome(result, stand_ins, storages, links, recording, state)
 
     def run_without_rule(self, state: TorchState) -> Outcome | None:
         """Run on ones an operator that fakes know nothing of; None if that shows nothing.
@@ -332,6 +342,7 @@ class _Call:
             return None
         stand_ins = [sample.make_real(meta, 1) for meta in self.metas]
         storages = [tensor.untyped_storage()._cdata for tensor in stand_ins]
+        links = Links(stand_ins)
         recording = Recording()
         try:
             with sample.running(recording):
@@ -340,7 +351,7 @@ class _Call:
             return None
         if recording.depends_on_data:
             return None
-        return self.outcome(result, stand_ins, storages, recording, state)
+        return self.outcome(result, stand_ins, storages, links, recording, state)
 
     def failure(self, error: Exception, decided: bool = False) -> CaptureError:
         """Turn what the call raised on fake tensors into what capture has to know.
@@ -365,11 +376,12 @@ class _Call:
         result: Any,
         stand_ins: list[torch.Tensor],
         storages: list[int],
+        links: Links,
         recording: Recording,
         state: TorchState,
     ) -> Outcome:
         """Describe what the call did."""
-        described = _Description(stand_ins, storages, state).describe(result)
+        described = _Description(stand_ins, storages, links, state).describe(result)
         written = [n for n, storage in enumerate(storages) if storage in recording.written]
         changed = []
         if written or op_rules.may_write(self.name, self.kwargs):
@@ -384,6 +396,7 @@ class _Call:
             recorded=state.grad_enabled and any(stand_ins[n].grad_fn is not None for n in written),
             uses_rng=recording.uses_rng,
             may_raise=op_rules.may_raise(recording.names),
+            links=tuple((n, links.of(stand_ins[n])) for n in written if stand_ins[n].requires_grad),
         )
 
 
@@ -460,9 +473,14 @@ class _Description:
     """Describes results in terms of the stand-ins for the arguments."""
 
     def __init__(
-        self, stand_ins: list[torch.Tensor], storages: list[int], state: TorchState
+        self,
+        stand_ins: list[torch.Tensor],
+        storages: list[int],
+        links: Links,
+        state: TorchState,
     ) -> None:
         self.stand_ins = stand_ins
+        self.links = links
         self.by_storage = {storage: n for n, storage in enumerate(storages)}
         self.state = state
         self.alias_groups: dict[int, int] = {}
@@ -505,7 +523,7 @@ class _Description:
                 kind = ViewKind.MULTI_OUTPUT if in_container else ViewKind.VIEW
                 if not self.state.grad_enabled:
                     kind = ViewKind.NO_GRAD
-            return ViewResult(index, meta, differentiable, kind)
+            return ViewResult(index, meta, differentiable, kind, self.links.of(tensor))
         self.keep.append(base)
         return FreshResult(
             meta,
@@ -513,4 +531,5 @@ class _Description:
             self.view_groups.setdefault(
                 id(tensor if base is None else base), len(self.view_groups)
             ),
+            self.links.of(tensor),
         )

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from capture.graph.history import History
 from capture.graph.tensor_meta import TensorMeta
 
 __all__ = ["GraphFunction", "ScalarValue", "StateToken", "TensorValue", "ViewKind"]
@@ -39,11 +40,13 @@ class TensorValue:
             ``detach`` starts a new one within the alias group.
         view_kind: how it came to be a view.
         is_input: whether it is an input of the graph.
+        history: what autograd knows behind it; None if it does not require grad.
     """
 
     __slots__ = (
         "__weakref__",
         "alias_group",
+        "history",
         "is_input",
         "meta",
         "node",
@@ -67,6 +70,7 @@ class TensorValue:
         self.view_group = alias_group if view_group is None else view_group
         self.view_kind = view_kind
         self.is_input = is_input
+        self.history: History | None = None
 
     @property
     def shape(self) -> torch.Size:

@@ -6,7 +6,8 @@ the piece starts again in Python, from the values it began with, and Python rais
 - random numbers that the graph drew are given back first;
 - a node that may raise on data, behind one that wrote to an input, ends the piece in front of it
   if somebody would notice: under a handler of the program, or behind a side effect;
-- otherwise the exception simply leaves the frame: what the graph has done stays done, as in eager.
+- otherwise the exception simply leaves the frame: what the graph has done stays done, as in eager,
+  and so do writes to ``grad`` in front of it that need nothing from the graph (``zero_grad``).
 
 Keeping the values of a resumed frame for that second start keeps their memory as well, so it is
 done only for pieces that have a reason to start again.
@@ -25,10 +26,13 @@ from capture.graph.state import put_back, snapshot
 from capture.instructions.ops import Op
 from capture.variables.base import LazyVariable, Variable, unsupported
 from capture.variables.functions import MethodVariable
+from capture.variables.gradients import is_none
+from capture.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from capture.graph.output_graph import OutputGraph
     from capture.instructions.instruction import ExceptionEntry
+    from capture.side_effects import Effect
     from capture.sources import Source
     from capture.symbolic_convert.frame import Frame
     from capture.symbolic_convert.translator import Translator
@@ -53,6 +57,7 @@ class Failure:
         matters: some node that may raise on data runs under a handler or behind a side effect.
         late: some node that may raise on data comes behind one that changed something.
         exits: the ``__exit__`` of torch's context managers that were entered before the piece.
+        grads: the writes to ``grad`` that stand in front of every node that may raise on data.
     """
 
     def __init__(self) -> None:
@@ -60,6 +65,7 @@ class Failure:
         self.matters = False
         self.late = False
         self.exits: dict[Source, Variable] = {}
+        self.grads: list[tuple[TensorVariable, Variable]] | None = None
 
     def note(self, tracer: Translator, target: Any, changed: bool, may_raise: bool) -> None:
         """Note a node just added; ``changed``: the graph has written or drawn before it.
@@ -70,12 +76,21 @@ class Failure:
         handled = in_try(tracer, self.exits)
         self.guarded = self.guarded or handled
         if may_raise:
-            cares = handled or bool(tracer.effects.journal)
+            cares = handled or not self._leaves_right(tracer.effects.journal)
             if tracer.graph.mutates_inputs and (cares or self.matters):
                 tracer.mutations += 1
                 unsupported(reasons.WITHIN_GRAPH_ERROR, getattr(target, "__name__", target))
             self.matters = self.matters or cares
             self.late = self.late or changed
+
+    def _leaves_right(self, journal: list[Effect]) -> bool:
+        """True if the failing piece can leave the effects so far as eager would."""
+        grads = gradients_written(journal)
+        if grads is None:
+            return False
+        if self.grads is None:
+            self.grads = grads
+        return [(id(v), id(g)) for v, g in self.grads] == [(id(v), id(g)) for v, g in grads]
 
     def restart(self, graph: OutputGraph) -> bool | Callable[[BaseException], bool]:
         """Whether the piece starts again when its graph raises; a callable decides by what."""
@@ -90,6 +105,24 @@ class Failure:
     def rewinds(self, graph: OutputGraph) -> bool:
         """Whether the graph gives random numbers back when it raises."""
         return graph.uses_rng and (self.guarded or self.matters)
+
+
+def gradients_written(
+    journal: list[Effect],
+) -> list[tuple[TensorVariable, Variable]] | None:
+    """The writes to ``grad`` in a journal; None if it has others, or if they need the graph."""
+    found = []
+    for effect in journal:
+        tensor, value = effect.target, effect.value
+        if effect.kind != "grad" or not isinstance(tensor, TensorVariable):
+            return None
+        if not is_none(value):
+            if value.source is None:
+                return None
+        elif is_none(tensor.initial_grad):
+            continue
+        found.append((tensor, value))
+    return found
 
 
 def _raised_on_data(error: BaseException) -> bool:

@@ -48,7 +48,7 @@ class Frame:
         self.saved: list[Variable] = []
         self.mark = 0
         self.ordinal = 0
-        self.iterations: dict[int, tuple[int, int, int]] | None = None
+        self.iterations: dict[int, tuple[int, int, int, int]] | None = None
         self.await_discard = False
 
     @property

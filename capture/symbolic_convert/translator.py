@@ -18,10 +18,11 @@ from capture import break_reasons as reasons
 from capture import polyfills
 from capture.config import settings as config
 from capture.errors import GraphBreak, Signal, SkipFrame
+from capture.graph.gradients import leaf_gradients
 from capture.graph.output_graph import OutputGraph
 from capture.graph.propagate import OperatorError
 from capture.graph.tensor_meta import CannotPropagate
-from capture.graph.values import ScalarValue
+from capture.graph.values import ScalarValue, TensorValue
 from capture.guards.guard_set import GuardSet
 from capture.guards.kinds import BoundCell, IdIs, IsSame, TypeAttrAbsent, UnboundCell
 from capture.guards.torch_kinds import StateIs, read_state
@@ -318,18 +319,52 @@ class Translator:
     def add_to_graph(
         self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Add a node, and see what becomes of the piece if it raises on data."""
+        """Add a call, and see what becomes of the piece if it raises on data."""
+        return self.noting(
+            target, lambda: self.graph.call(kind, target, args, kwargs, self.stack_summary())
+        )
+
+    def noting(self, target: Any, add: Callable[[], Any]) -> Any:
+        """Have a node added, and see what becomes of the piece if it raises on data."""
         graph = self.graph
         changed = graph.mutates_inputs or graph.uses_rng
         nodes_before = graph.num_ops
         raised_before, graph.may_raise = graph.may_raise, False
         try:
-            result = graph.call(kind, target, args, kwargs, self.stack_summary())
+            result = add()
         finally:
             may_raise, graph.may_raise = graph.may_raise, graph.may_raise or raised_before
         if graph.num_ops != nodes_before:
             self.failure.note(self, target, changed, may_raise)
         return result
+
+    def add_leaf_gradients(
+        self,
+        outputs: list[TensorVariable],
+        grad_outputs: list[TensorVariable | None],
+        leaves: list[TensorVariable],
+        fresh: list[bool],
+        retain_graph: bool,
+    ) -> list[TensorVariable]:
+        """Add a backward call to the graph; the gradients of ``leaves``."""
+        found: list[TensorValue] = self.noting(
+            leaf_gradients,
+            lambda: self.graph.add_leaf_gradients(
+                [v.value for v in outputs],
+                [None if v is None else v.value for v in grad_outputs],
+                [v.value for v in leaves],
+                fresh,
+                retain_graph,
+                self.stack_summary(),
+            ),
+        )
+        self.mutations += 1
+        gradients = []
+        for value in found:
+            gradient = self.wrap_result(value)
+            assert isinstance(gradient, TensorVariable)
+            gradients.append(gradient)
+        return gradients
 
     def cleans_up(self, frame: Frame) -> bool:
         """True if a suspended generator has a handler or ``with`` block to leave, or holds one."""

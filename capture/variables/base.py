@@ -305,6 +305,16 @@ class Tracer(Protocol):
     ) -> Variable:
         """Add a call to the graph; its result as a variable."""
 
+    def add_leaf_gradients(
+        self,
+        outputs: list[TensorVariable],
+        grad_outputs: list[TensorVariable | None],
+        leaves: list[TensorVariable],
+        fresh: list[bool],
+        retain_graph: bool,
+    ) -> list[TensorVariable]:
+        """Add a backward call to the graph; the gradients of ``leaves``."""
+
     def scalar_call(
         self, fn: Any, args: list[Variable], text: str, sources: tuple[Source, ...]
     ) -> Variable:

@@ -15,7 +15,7 @@ import torch
 from capture import break_reasons as reasons
 from capture.graph.op_rules import RuleKind, classify, classify_method
 from capture.guards.kinds import IdIs
-from capture.variables import operators
+from capture.variables import backward, operators
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, boolean
 from capture.variables.containers import DictVariable, ListVariable, TupleVariable
@@ -62,7 +62,8 @@ def call_rule(
         unsupported(reasons.DATA_DEPENDENT, f"`{rule.name}`")
     module = getattr(value, "__module__", None)
     name = getattr(value, "__qualname__", rule.name)
-    unsupported(reason, f"{module}.{name}" if module else name)
+    called = f"{module}.{name}" if module else name
+    unsupported(reason, f"`{called}`" if reason is reasons.BACKWARD else called)
 
 
 def _touches_tensor(tracer: Tracer, v: Variable) -> bool:
@@ -117,7 +118,7 @@ def graph_method(
     rule = classify_method(name)
     if rule.kind is RuleKind.BREAK:
         if name in _AUTOGRAD:
-            unsupported(reasons.BACKWARD, f"Tensor.{name}()")
+            unsupported(reasons.BACKWARD, f"`Tensor.{name}()`")
         if "depends on data" in rule.reason:
             unsupported(reasons.DATA_DEPENDENT, f"Tensor.{name}()")
         unsupported(reasons.UNKNOWN_CALLABLE, f"Tensor.{name}")
@@ -312,6 +313,8 @@ def _group_tensors(tracer: Tracer, args: list[Variable], kwargs: dict[str, Varia
 
 
 _SPECIAL: dict[Any, _Special] = {
+    torch.Tensor.backward: backward.tensor_backward,
+    torch.autograd.backward: backward.function_backward,
     torch._C._group_tensors_by_device_and_dtype: _group_tensors,
     torch._C._get_privateuse1_backend_name: _privateuse1_name,
     torch.compiler.is_compiling: _is_compiling,

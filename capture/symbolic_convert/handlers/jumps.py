@@ -36,15 +36,23 @@ def jump_to(tracer: Translator, frame: Frame, inst: Instruction) -> None:
                 counts = frame.iterations = {}
             entry = counts.get(target)
             if entry is None:
-                entry = (0, tracer.graph.num_ops, tracer.ordinal)
-            number, first_op, first_ordinal = entry[0] + 1, entry[1], entry[2]
-            counts[target] = (number, first_op, first_ordinal)
-            if number >= config.unroll_limit and (
-                tracer.graph.num_ops - first_op > config.unroll_node_limit
-                or tracer.ordinal - first_ordinal > config.unroll_instruction_limit
-            ):
+                graph = tracer.graph
+                entry = (0, graph.num_ops, tracer.ordinal, graph.backward_calls)
+            number, first_op, first_ordinal, first_backward = entry[0] + 1, *entry[1:]
+            counts[target] = (number, first_op, first_ordinal, first_backward)
+            if (
+                number >= config.unroll_limit
+                and (
+                    tracer.graph.num_ops - first_op > config.unroll_node_limit
+                    or tracer.ordinal - first_ordinal > config.unroll_instruction_limit
+                )
+            ) or tracer.graph.backward_calls - first_backward >= config.unroll_backward_limit:
                 tracer.run_loops.add(place)
                 raise Restart()
+            if tracer.graph.backward_calls:  # those are none of the loops inside
+                for inner in counts:
+                    if target < inner <= inst.index:
+                        counts[inner] = (*counts[inner][:3], tracer.graph.backward_calls)
     frame.index = target
 
 

@@ -1,0 +1,76 @@
+"""Holds what autograd will know of a tensor of the graph: the operators and leaves behind it.
+
+Must not know the FX graph. A history is never changed: an in-place operator gives its tensor a new
+one. So a backward call can be planned when it is captured, without running anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from capture.graph.tensor_meta import CannotPropagate
+
+if TYPE_CHECKING:
+    from capture.graph.values import TensorValue
+
+__all__ = ["History", "leaves_behind", "release"]
+
+
+class History:
+    """One operator as autograd records it, a leaf, or something that came from outside.
+
+    Attributes:
+        parents: where gradients flow on to.
+        leaf: the tensor whose gradient is accumulated here.
+        untold: half a sentence on why a backward call cannot be foretold, or None.
+        freed: whether a backward call has let go of what the operator saved.
+    """
+
+    __slots__ = ("freed", "leaf", "parents", "untold")
+
+    def __init__(
+        self,
+        parents: Iterable[History] = (),
+        *,
+        leaf: TensorValue | None = None,
+        untold: str | None = None,
+    ) -> None:
+        self.parents = tuple(parents)
+        self.leaf = leaf
+        self.untold = untold
+        self.freed = False
+
+
+def _walk(ends: Iterable[History]) -> list[History]:
+    found: dict[int, History] = {}
+    todo = list(ends)
+    while todo:
+        history = todo.pop()
+        if id(history) not in found:
+            found[id(history)] = history
+            todo.extend(history.parents)
+    return list(found.values())
+
+
+def leaves_behind(ends: Iterable[History]) -> list[TensorValue]:
+    """Return the leaves that gradients flow to from ``ends``, each once.
+
+    Raises:
+        CannotPropagate: if that cannot be foretold.
+    """
+    leaves: dict[int, TensorValue] = {}
+    for history in _walk(ends):
+        if history.untold is not None:
+            raise CannotPropagate(history.untold)
+        if history.freed:
+            raise CannotPropagate("a backward call has freed a part of it before")
+        if history.leaf is not None:
+            leaves[id(history.leaf)] = history.leaf
+    return list(leaves.values())
+
+
+def release(ends: Iterable[History]) -> None:
+    """Note that a backward call from ``ends`` freed what the operators on its way saved."""
+    for history in _walk(ends):
+        history.freed = history.leaf is None

@@ -1,0 +1,240 @@
+"""Holds backward calls: ``Tensor.backward`` and ``torch.autograd.backward`` inside of a graph.
+
+The graph gets one node that takes the differentiated tensors and their leaves and gives gradients;
+what eager then does with them (set ``grad``, or add to the one that is there) is done here, as a
+side effect and as an operator. Whatever is not sure to go like that is left to Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import torch
+
+from capture import break_reasons as reasons
+from capture.errors import GraphBreak
+from capture.graph.history import leaves_behind
+from capture.graph.tensor_meta import CannotPropagate
+from capture.guards.kinds import Equals, IsEmpty
+from capture.sources import AttrSource
+from capture.variables.base import MISSING, Tracer, Variable
+from capture.variables.constant import NONE, ConstantVariable
+from capture.variables.containers import DictVariable, ListVariable, TupleVariable
+from capture.variables.gradients import is_none, read_grad, store_grad
+from capture.variables.tensor import TensorVariable
+
+__all__ = ["function_backward", "tensor_backward"]
+
+_METHOD = "`Tensor.backward()`"
+_FUNCTION = "`torch.autograd.backward()`"
+_METHOD_NAMES = ("self", "gradient", "retain_graph", "create_graph", "inputs")
+_FUNCTION_NAMES = (
+    "tensors", "grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs",
+)  # fmt: skip
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+
+
+def leave(call: str, why: str) -> NoReturn:
+    """Leave an autograd call to Python."""
+    raise GraphBreak(reasons.BACKWARD, what=f"{call} ({why})")
+
+
+def bind(
+    call: str, names: tuple[str, ...], args: list[Variable], kwargs: dict[str, Variable]
+) -> dict[str, Variable]:
+    """The arguments by name; those not given are left out."""
+    if len(args) > len(names) or not set(kwargs) <= set(names[len(args) :]):
+        leave(call, "it does not take these arguments")
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
+def flag(tracer: Tracer, call: str, v: Variable | None, default: bool) -> bool:
+    """A truth value that is known; None stands for the default."""
+    if v is None:
+        return default
+    value = tracer.as_python(v)
+    if value is None:
+        return default
+    if type(value) is not bool:
+        leave(call, "a flag is no constant")
+    return value
+
+
+def tensor_backward(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """``tensor.backward(...)``."""
+    given = bind(_METHOD, _METHOD_NAMES, args, kwargs)
+    tensor = given.get("self", NONE).realize(tracer)
+    if not isinstance(tensor, TensorVariable):
+        leave(_METHOD, "it is called on no plain tensor")
+    gradient = given.get("gradient", NONE).realize(tracer)
+    return _backward(tracer, _METHOD, [tensor], [gradient], given)
+
+
+def function_backward(
+    tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable:
+    """``torch.autograd.backward(...)``."""
+    given = bind(_FUNCTION, _FUNCTION_NAMES, args, kwargs)
+    if "tensors" not in given or not is_none(given.get("grad_variables", NONE).realize(tracer)):
+        leave(_FUNCTION, "it does not take these arguments")
+    tensors = tensors_of(tracer, _FUNCTION, given["tensors"])
+    gradients = gradients_of(tracer, _FUNCTION, given.get("grad_tensors", NONE), len(tensors))
+    return _backward(tracer, _FUNCTION, tensors, gradients, given)
+
+
+def tensors_of(tracer: Tracer, call: str, v: Variable) -> list[TensorVariable]:
+    """One tensor, or those of a list, tuple or dict."""
+    v = v.realize(tracer)
+    if isinstance(v, TensorVariable):
+        return [v]
+    items: list[Variable]
+    if isinstance(v, DictVariable) and v.cls is dict:
+        items = [value for _, value in v.load(tracer).values()]
+    else:
+        items = [*tracer.iterate(v)]
+    found = [item.realize(tracer) for item in items]
+    tensors = [item for item in found if isinstance(item, TensorVariable)]
+    if not tensors or len(tensors) != len(found):
+        leave(call, "it is given something else than plain tensors")
+    return tensors
+
+
+def gradients_of(tracer: Tracer, call: str, v: Variable, count: int) -> list[Variable]:
+    """The gradients of ``count`` outputs; None stands for all of them."""
+    v = v.realize(tracer)
+    if is_none(v):
+        return [NONE] * count
+    if isinstance(v, TensorVariable):
+        return [v]
+    if not isinstance(v, (ListVariable, TupleVariable)):
+        leave(call, "the gradients are no tensors")
+    return [item.realize(tracer) for item in v.items(tracer)]
+
+
+def check_outputs(
+    tracer: Tracer, call: str, outputs: list[TensorVariable], gradients: list[Variable]
+) -> list[TensorVariable | None]:
+    """The gradients, all of which fit their outputs; eager's errors are left to Python."""
+    if tracer.graph.state.inference_mode:
+        leave(call, "inference mode is on")
+    if len(outputs) != len(gradients):
+        leave(call, "there are more outputs than gradients, or fewer")
+    checked: list[TensorVariable | None] = []
+    for output, gradient in zip(outputs, gradients, strict=True):
+        meta = output.meta
+        if not meta.requires_grad or not meta.dtype.is_floating_point:
+            leave(call, "a tensor does not require grad, or is complex")
+        if isinstance(gradient, TensorVariable):
+            given = gradient.meta
+            if (given.shape, given.dtype, given.device) != (meta.shape, meta.dtype, meta.device):
+                leave(call, "a gradient does not fit")
+            if not given.is_plain:
+                leave(call, "a gradient is no plain tensor")
+            checked.append(gradient)
+        elif is_none(gradient) and meta.numel == 1:
+            checked.append(None)
+        else:
+            leave(call, "a tensor of several elements needs a gradient")
+    return checked
+
+
+def _backward(
+    tracer: Tracer,
+    call: str,
+    outputs: list[TensorVariable],
+    gradients: list[Variable],
+    given: dict[str, Variable],
+) -> Variable:
+    create_graph = flag(tracer, call, given.get("create_graph"), False)
+    retain_graph = flag(tracer, call, given.get("retain_graph"), create_graph)
+    if create_graph:
+        leave(call, "with create_graph")
+    grad_outputs = check_outputs(tracer, call, outputs, gradients)
+    leaves = _leaves(tracer, call, outputs)
+    inputs = given.get("inputs", NONE).realize(tracer)
+    if not is_none(inputs):
+        leaves = _chosen(call, leaves, tensors_of(tracer, call, inputs))
+    if not leaves:
+        leave(call, "it reaches no leaf")
+    for leaf in leaves:
+        _guard_hooks(tracer, call, leaf)
+    grads = [read_grad(tracer, leaf) for leaf in leaves]
+    _check_grads(call, leaves, grads)
+    found = tracer.add_leaf_gradients(
+        outputs, grad_outputs, leaves, [is_none(grad) for grad in grads], retain_graph
+    )
+    for leaf, grad, gradient in zip(leaves, grads, found, strict=True):
+        if is_none(grad):
+            store_grad(tracer, leaf, gradient)
+        else:
+            tracer.graph_call("call_method", "add_", [grad, gradient], {})
+    return NONE
+
+
+def _leaves(tracer: Tracer, call: str, outputs: list[TensorVariable]) -> list[TensorVariable]:
+    """The leaves behind the outputs, in the order in which the graph came upon them."""
+    try:
+        values = leaves_behind(v.value.history for v in outputs if v.value.history is not None)
+    except CannotPropagate as error:
+        leave(call, error.reason)
+    order = {id(node): place for place, node in enumerate(tracer.graph.graph.nodes)}
+    leaves = []
+    for value in sorted(values, key=lambda value: order[id(value.node)]):
+        leaf = tracer.tensors.get(id(value))
+        if not isinstance(leaf, TensorVariable) or not leaf.meta.requires_grad:
+            leave(call, "a leaf does not require grad any more")
+        leaves.append(leaf)
+    return leaves
+
+
+def _chosen(
+    call: str, leaves: list[TensorVariable], inputs: list[TensorVariable]
+) -> list[TensorVariable]:
+    """Those leaves that ``inputs`` names."""
+    wanted = {id(v) for v in inputs}
+    if not wanted <= {id(leaf) for leaf in leaves}:
+        leave(call, "one of the inputs is no leaf behind the tensors")
+    return [leaf for leaf in leaves if id(leaf) in wanted]
+
+
+def _guard_hooks(tracer: Tracer, call: str, leaf: TensorVariable) -> None:
+    """Hooks on a leaf are the program's code: Python runs them."""
+    real = tracer.real_value(leaf)
+    if real is MISSING or leaf.source is None:
+        return
+    for name in _HOOKS:
+        hooks = getattr(real, name)
+        source = AttrSource(leaf.source, name)
+        if hooks is None:
+            tracer.guard(Equals(source, None))
+        elif not hooks:
+            tracer.guard(IsEmpty(source, True))
+        else:
+            leave(call, "a leaf has hooks")
+    if real.grad_dtype != real.dtype:
+        leave(call, "a leaf's gradient has a dtype of its own")
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        if _has_accumulator(real):
+            leave(call, "a leaf's gradient is of interest to somebody else")
+
+
+def _has_accumulator(leaf: Any) -> bool:
+    """True if something keeps the node that accumulates the gradient, maybe for hooks on it."""
+    edge: Any = torch.autograd.graph.get_gradient_edge
+    edge(leaf).node.metadata["capture"] = True
+    return "capture" in edge(leaf).node.metadata
+
+
+def _check_grads(call: str, leaves: list[TensorVariable], grads: list[Variable]) -> None:
+    """What is there already can be added to in any order."""
+    groups = set()
+    for leaf, grad in zip(leaves, grads, strict=True):
+        if isinstance(grad, ConstantVariable):
+            continue
+        if not isinstance(grad, TensorVariable) or not grad.meta.is_plain:
+            leave(call, "a grad is no plain tensor")
+        if grad.meta.requires_grad or grad.meta.dtype != leaf.meta.dtype:
+            leave(call, "a grad requires grad itself, or has another dtype")
+        if grad.meta.is_inference or grad.value.alias_group in groups:
+            leave(call, "a grad shares memory with another one")
+        groups.add(grad.value.alias_group)
