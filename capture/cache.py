@@ -31,6 +31,10 @@ class FrameFamily:
         default_factory=dict
     )
     run_loops: set[tuple[int, int]] = field(default_factory=set)
+    idle: int = 0
+    """Instructions executed symbolically; of interest while no piece worked on a tensor."""
+    works: bool = False
+    """Whether a piece worked on a tensor."""
 
 
 @dataclass

@@ -53,7 +53,7 @@ from capture.variables.tensor import TensorVariable
 from capture.variables.wrap import StaticDictVariable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from capture.graph.values import ScalarValue, TensorValue
     from capture.side_effects import Effect
@@ -90,6 +90,7 @@ class Codegen:
         self._temps = 0
         self.changed: set[int] = set()  # ``id`` of the variables that the journal writes to
         self.late: list[str] = []  # lines that may run code of the program's keys: the very last
+        self.late_targets: set[int] = set()  # ``id`` of the variables that such lines fill
 
     # --- pieces of expressions --------------------------------------------------------------------
 
@@ -188,6 +189,12 @@ class Codegen:
         rule = _REPLAY[effect.kind]
         rule(self, effect)
 
+    def fill(self, target: Variable, line: str, runs_code: bool) -> None:
+        """Emit a write to a dict or set; from the first that may run code on, the very last."""
+        if runs_code:
+            self.late_targets.add(id(target))
+        (self.late if id(target) in self.late_targets else self.lines).append(line)
+
     # --- the end ----------------------------------------------------------------------------------
 
     def finish(self, result: str, name: str) -> tuple[types.FunctionType, str]:
@@ -273,14 +280,12 @@ def _dict(cg: Codegen, v: DictVariable) -> str:
         base = collections.OrderedDict if issubclass(v.cls, collections.OrderedDict) else dict
         name = cg.name(v, f"{cg.const(base.__new__, 'dict_new')}({_class(cg, v)})")
     setter = _dict_method(cg, v, "__setitem__")
-    late = False
     for key, value in v.entries.values():
         if v.cls is dict:
             line = f"{name}[{cg.ref(key)}] = {cg.ref(value)}"
         else:
             line = f"{setter}({name}, {cg.ref(key)}, {cg.ref(value)})"
-        late = late or _runs_code(key)
-        (cg.late if late else cg.lines).append(line)
+        cg.fill(v, line, _runs_code(key))
     _attrs(cg, v, name)
     return name
 
@@ -311,14 +316,41 @@ def _instance_dict(cg: Codegen, v: InstanceDictVariable) -> str:
 
 
 def _set(cg: Codegen, v: SetVariable) -> str:
-    entries = list((v._entries or {}).values())
-    if v.cls is frozenset:
-        return cg.temp(f"{cg.const(frozenset, 'frozenset')}(({cg.refs(entries)}))")
+    if v.value is not MISSING:
+        return cg.const(v.value, "constant")
+    entries = v._entries or {}
+    items = list(entries.values())
+    if v.table is not None and not _keeps_order(entries, v):
+        raise CannotRebuild(v)
+    if issubclass(v.cls, frozenset):
+        if v.cls is frozenset:
+            return cg.temp(f"{cg.const(frozenset, 'frozenset')}(({cg.refs(items)}))")
+        name = cg.temp(f"{cg.const(frozenset.__new__, 'frozenset_new')}({_class(cg, v)}, "
+                       f"({cg.refs(items)}))")  # fmt: skip
+        cg._names[id(v)] = name
+        _attrs(cg, v, name)
+        return name
     name = cg.name(v, _bare(cg, v, set))
-    for item in entries:
-        line = f"{name}.add({cg.ref(item)})"
-        (cg.late if _runs_code(item) else cg.lines).append(line)
+    add = cg.const(set.add, "set_add")
+    for item in items:
+        line = f"{add}({name}, {cg.ref(item)})"
+        cg.fill(v, line, _runs_code(item))
+    _attrs(cg, v, name)
     return name
+
+
+def _keeps_order(keys: Iterable[Any], v: SetVariable) -> bool:
+    """True if a set filled with the keys in turn iterates, and is popped from, as this one is.
+
+    A set that had more elements once is larger than it needs to be, which shows in its order.
+    """
+    trial = set(keys)
+    if list(trial) != list(v.table):
+        return False
+    if not v.popped:
+        return True
+    left, v.table = v.table, None  # popping uses it up
+    return [trial.pop() for _ in range(len(trial))] == [left.pop() for _ in range(len(left))]
 
 
 def _view(cg: Codegen, v: DictViewVariable) -> str:
@@ -484,8 +516,13 @@ def _iterator(cg: Codegen, v: IteratorVariable) -> str:
         return cg.temp(f"{cg.const(zip, 'zip')}({cg.refs(v.parts)}{strict})")
     if kind == "map":
         return cg.temp(f"{cg.const(map, 'map')}({cg.refs(v.parts)})")
-    if kind == "deque":
-        name = cg.temp(f"{it}({cg.ref(v.target)})")
+    if kind in ("deque", "deque_reversed"):
+        if kind == "deque_reversed":
+            it = cg.const(reversed, "reversed")
+        deque, moves = v.target
+        if moves != deque.moves or id(deque) in cg.changed:
+            raise CannotRebuild(v)  # it refers to the deque as it was
+        name = cg.temp(f"{it}({cg.ref(deque)})")
         for _ in range(v.position):
             cg.lines.append(f"{cg.const(next, 'next')}({name})")
         return name
@@ -524,6 +561,7 @@ _ENDED: tuple[Callable[[], Any], ...] = (
     lambda: iter([]), lambda: iter(()), lambda: iter(range(0)), lambda: iter(""),
     lambda: iter(b""), lambda: iter({}), lambda: iter({}.values()), lambda: iter({}.items()),
     lambda: iter(set()), lambda: iter(collections.deque()), lambda: reversed([]),
+    lambda: reversed(collections.deque()),
     lambda: enumerate(()), zip,
 )  # fmt: skip
 _EXHAUSTED: dict[type, Callable[[], Any]] = {type(make()): make for make in _ENDED}
@@ -596,18 +634,18 @@ def _replay_dict(cg: Codegen, effect: Effect) -> None:
     if effect.kind == "dict_set":
         key, value = effect.value
         line = f"{_dict_method(cg, target, '__setitem__')}({name}, {cg.ref(key)}, {cg.ref(value)})"
-        (cg.late if cg.late or _runs_code(key) else cg.lines).append(line)
+        cg.fill(target, line, _runs_code(key))
     elif effect.kind == "dict_del":
         line = f"{_dict_method(cg, target, '__delitem__')}({name}, {cg.ref(effect.value[0])})"
-        (cg.late if cg.late or _runs_code(effect.value[0]) else cg.lines).append(line)
+        cg.fill(target, line, _runs_code(effect.value[0]))
     elif effect.kind == "dict_clear":
         line = f"{_dict_method(cg, target, 'clear')}({name})"
-        (cg.late if cg.late else cg.lines).append(line)
+        cg.fill(target, line, False)
     else:
         key, last = effect.value
         move = cg.const(collections.OrderedDict.move_to_end, "move_to_end")
         line = f"{move}({name}, {cg.ref(key)}, {cg.ref(last)})"
-        (cg.late if cg.late or _runs_code(key) else cg.lines).append(line)
+        cg.fill(target, line, _runs_code(key))
 
 
 def _replay_list(cg: Codegen, effect: Effect) -> None:
@@ -616,7 +654,11 @@ def _replay_list(cg: Codegen, effect: Effect) -> None:
     name = cg.ref(target)
     if target.touched:
         items = f"({cg.refs(target._items or [])})"
-        if target.is_deque:
+        if target.is_deque and not target.moves:
+            put = cg.const(collections.deque.__setitem__, "deque_setitem")
+            for i, item in enumerate(target._items or []):
+                cg.lines.append(f"{put}({name}, {i}, {cg.ref(item)})")
+        elif target.is_deque:
             cg.lines.append(f"{cg.const(collections.deque.clear, 'deque_clear')}({name})")
             extend = cg.const(collections.deque.extend, "deque_extend")
             cg.lines.append(f"{extend}({name}, {items})")
@@ -632,9 +674,15 @@ def _replay_list(cg: Codegen, effect: Effect) -> None:
 
 
 def _replay_set(cg: Codegen, effect: Effect) -> None:
-    method = set.add if effect.kind == "set_add" else set.discard
-    line = f"{cg.const(method, effect.kind)}({cg.ref(effect.target)}, {cg.ref(effect.key)})"
-    (cg.late if cg.late or _runs_code(effect.key) else cg.lines).append(line)
+    target = effect.target
+    operation = effect.kind.removeprefix("set_")
+    method = cg.const(getattr(set, operation), effect.kind)
+    arguments = cg.ref(target)
+    runs_code = False
+    if operation in ("add", "discard"):
+        runs_code = _runs_code(effect.key)
+        arguments += f", {cg.ref(effect.key)}"
+    cg.fill(target, f"{method}({arguments})", runs_code)
 
 
 def _replay_cell(cg: Codegen, effect: Effect) -> None:
@@ -657,5 +705,7 @@ _REPLAY: dict[str, Any] = {
     "list": _replay_list,
     "set_add": _replay_set,
     "set_discard": _replay_set,
+    "set_pop": _replay_set,
+    "set_clear": _replay_set,
     "cell": _replay_cell,
 }

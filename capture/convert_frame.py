@@ -69,6 +69,9 @@ __all__ = ["Converter", "Options"]
 
 _DROPPED_EARLY = frozenset({torch.Tensor, torch.nn.Parameter, list, tuple, dict})
 _MAX_RESTARTS = 200
+# Instructions of one frame, all attempts counted, without any tensor: it is left to Python then.
+# That is about a second of compilation for what no backend can make faster.
+_IDLE_LIMIT = 60_000
 _EMPTY_LIMIT = 3
 _breaks = logs.artifact("breaks")
 _recompiles = logs.artifact("recompiles")
@@ -136,13 +139,18 @@ class Converter:
         if site.index == 0 and site.layout is None:
             counters.record_frame(code)
         break_at: dict[int, GraphBreak] = {}
+        family = history.family
         for _ in range(_MAX_RESTARTS):
+            if not family.works and family.idle > _IDLE_LIMIT:
+                raise SkipFrame(reasons.INSTRUCTION_BUDGET)
             piece = _Piece(self, site, history, values, func, break_at)
             try:
                 entry = piece.make()
             except Restart:
                 continue
             finally:
+                family.works = family.works or bool(piece.tracer.tensors)
+                family.idle += piece.tracer.ordinal
                 piece.release()
             break
         else:
@@ -210,6 +218,8 @@ class _Piece:
         self.name = f"{self.code.co_name}_{converter.pieces}"
         self.tracer = Translator(self.name, func, history.dynamic, break_at, self.family.run_loops)
         self.given = self.tracer.given  # by their place among the values
+        if not self.family.works:
+            self.tracer.idle_limit = _IDLE_LIMIT - self.family.idle
 
     # --- the start --------------------------------------------------------------------------------
 

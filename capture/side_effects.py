@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from capture import break_reasons as reasons
+from capture.sources import FunctionGlobalsSource, GlobalsSource, InstanceDictSource
 from capture.variables.base import DELETED, MISSING, Tracer, Variable, unsupported
 from capture.variables.objects import ClassVariable, ObjectVariable
+
+_GLOBALS = (GlobalsSource, FunctionGlobalsSource, InstanceDictSource)
 
 __all__ = ["Effect", "SideEffects"]
 
@@ -128,6 +131,8 @@ class SideEffects:
 
     def dict_op(self, target: Variable, op: str, key: Any, value: Any = None) -> None:
         """``set``, ``del``, ``clear`` or ``move`` on a dict."""
+        if self.hashed and isinstance(target.source, _GLOBALS):
+            unsupported(reasons.SIDE_EFFECT, "changing a global that a key may look at")
         self._touch(target)
         if self._is_new(target):
             return
@@ -155,7 +160,7 @@ class SideEffects:
             self.journal.append(effect)
 
     def set_op(self, target: Variable, op: str, item: Any = None) -> None:
-        """``add`` or ``discard`` on a set."""
+        """``add``, ``discard``, ``pop`` or ``clear`` on a set."""
         self._record(f"set_{op}", target, item)
 
     def cell_set(self, target: Variable) -> None:

@@ -666,11 +666,17 @@ def type_has(owner: type, attr: str) -> bool:
 
 
 def dict_keys(value: object) -> Iterator[object]:
-    """Iterate a dict's keys in its order (an ``OrderedDict``'s own order), below any override."""
+    """Iterate a dict's keys in its order (an ``OrderedDict``'s own order), below any override.
+
+    The elements of a set serve as keys too.
+    """
     if has_type(value, collections.OrderedDict):
         return collections.OrderedDict.__iter__(value)
     if has_type(value, dict):
         return dict.__iter__(value)
+    for kind in (set, frozenset):
+        if has_type(value, kind):
+            return kind.__iter__(value)  # type: ignore[arg-type]
     raise UnreadableError("not a dict")
 
 

@@ -365,18 +365,23 @@ run_child(const Run *run, Node *child, PyObject *value)
     return holds;
 }
 
-/* All AT_DICT_KEY and AT_DICT_VALUE children in one pass over the dict. */
+/* All AT_DICT_KEY and AT_DICT_VALUE children in one pass over the dict or set. */
 static bool
 run_dict_places(const Run *run, Node *node, PyObject *dict)
 {
     Node *const end = node->children + node->n_children;
     Node *child = end - node->n_places;
-    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) <= end[-1].index) {
+    PyTypeObject *kind = NULL;
+    if (PyAnySet_Check(dict)) {
+        kind = PyFrozenSet_Check(dict) ? &PyFrozenSet_Type : &PySet_Type;
+    } else if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) <= end[-1].index) {
         return false;
+    } else if (PyODict_Check(dict)) {
+        kind = &PyODict_Type;
     }
     PyObject *iterator = NULL;
-    if (PyODict_Check(dict)) {
-        iterator = PyODict_Type.tp_iter(dict);
+    if (kind != NULL) {
+        iterator = kind->tp_iter(dict);
         if (iterator == NULL) {
             return false;
         }

@@ -126,7 +126,7 @@ class Translator:
         self.tensors: dict[int, Variable] = {}
         self.real_tensors: dict[Source, torch.Tensor] = {}
         self.scalars: dict[Source, ScalarVariable] = {}
-        self.class_sources: dict[type, Source] = {}
+        self.class_sources: dict[int, tuple[type, Source]] = {}
         self.by_identity: set[Source] = set()
         self.run_loops = run_loops
         self.result: Variable | None = None
@@ -134,6 +134,7 @@ class Translator:
         self.guards.add(StateIs(read_state()))
         self.max_depth = min(_frames_left(), _MAX_FRAMES)
         self.nesting = 0
+        self.idle_limit = config.instruction_limit  # for what works on no tensor
 
     # --- what variables see -----------------------------------------------------------------------
 
@@ -193,20 +194,24 @@ class Translator:
         self, cls: type, source: Source | None, cls_var: Variable | None
     ) -> Source | None:
         """Where a class can be reached: guards on its attributes are the same for all instances."""
-        found = self.class_sources.get(cls)
-        if found is not None:
-            return found
+        noted = self.class_sources.get(id(cls))
+        if noted is not None:
+            return noted[1]
+        found: Source | None = None
         if source is not None:
             found = TypeSource(source)
         elif cls_var is not None and cls_var.source is not None:
             found = cls_var.source
         else:
-            for known, where in list(self.class_sources.items()):
-                if cls in (known.__mro__ or ()):
-                    found = MroItemSource(where, known.__mro__.index(cls))
+            for known, where in list(self.class_sources.values()):
+                for place, base in enumerate(known.__mro__ or ()):
+                    if base is cls:
+                        found = MroItemSource(where, place)
+                        break
+                if found is not None:
                     break
         if found is not None:
-            self.class_sources[cls] = found
+            self.class_sources[id(cls)] = (cls, found)
         return found
 
     def class_variable(self, cls: type, source: Source | None) -> ClassVariable:
@@ -570,7 +575,7 @@ class Translator:
         """Execute instructions until only ``depth`` frames are left (or a generator yields)."""
         frames = self.frames
         break_at = self.break_at
-        limit = config.instruction_limit
+        limit = min(config.instruction_limit, self.idle_limit)
         while len(frames) > depth:
             frame = frames[-1]
             inst = frame.instructions[frame.index]
@@ -583,7 +588,9 @@ class Translator:
                 if ordinal in break_at:
                     raise break_at[ordinal]
                 if ordinal > limit:
-                    raise SkipFrame(reasons.INSTRUCTION_BUDGET)
+                    if ordinal > config.instruction_limit or not self.tensors:
+                        raise SkipFrame(reasons.INSTRUCTION_BUDGET)
+                    limit = config.instruction_limit
                 HANDLERS[inst.op](self, frame, inst)
             except ObservedException as signal:
                 del frames[_position(frames, frame) + 1 :]

@@ -178,7 +178,8 @@ class Tracer(Protocol):
     """``id`` of a value of the graph to its variable."""
     real_tensors: dict[Source, torch.Tensor]
     scalars: dict[Source, ScalarVariable]
-    class_sources: dict[type, Source]
+    class_sources: dict[int, tuple[type, Source]]
+    """``id`` of a class to the class and where it is: a metaclass may not let it be hashed."""
     by_identity: set[Source]
     """The sources of functions that are guarded by identity."""
     generators: list[GeneratorVariable]

@@ -210,6 +210,8 @@ def instantiate(
             unsupported(reasons.UNKNOWN_CALLABLE, cls.__qualname__)
     if isinstance(lookup_mro(cls, "__del__")[0], types.FunctionType):
         unsupported(reasons.SIDE_EFFECT, f"An object of {cls.__qualname__}, which has __del__")
+    if cls.__flags__ & (1 << 7):  # Py_TPFLAGS_DISALLOW_INSTANTIATION
+        unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError about {cls.__qualname__}")
     if cls.__flags__ & (1 << 20):  # Py_TPFLAGS_IS_ABSTRACT
         what = f"A TypeError about the abstract class {cls.__qualname__}"
         unsupported(reasons.UNCAUGHT_EXCEPTION, what)

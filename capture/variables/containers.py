@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from capture import break_reasons as reasons
-from capture.guards.kinds import DictHas, DictKeysAre, DictLacks, LenIs, constant_key
+from capture.guards.kinds import (
+    DictHas,
+    DictKeysAre,
+    DictLacks,
+    ExprHolds,
+    LenIs,
+    constant_key,
+)
 from capture.sources import DictItemSource, DictKeySource, DictValueSource, ItemSource, Source
 from capture.variables.base import (
     DELETED,
@@ -34,7 +41,9 @@ def is_finalized(v: Variable) -> bool:
     return hasattr(v.python_type(), "__del__") and not isinstance(v, ClassVariable)
 
 
-_CONTAINERS: Any = (list, tuple, collections.OrderedDict, dict, collections.deque)
+_CONTAINERS: Any = (
+    list, tuple, collections.OrderedDict, dict, collections.deque, set, frozenset,
+)  # fmt: skip
 
 
 def _native_iter(value: Any) -> Any:
@@ -87,7 +96,7 @@ class ListVariable(SequenceVariable):
     ``tail`` is what was appended to a list that is not loaded.
     """
 
-    __slots__ = ("maxlen", "tail", "touched")
+    __slots__ = ("maxlen", "moves", "tail", "touched")
 
     def __init__(
         self,
@@ -102,16 +111,21 @@ class ListVariable(SequenceVariable):
         self.tail: list[Variable] = []
         self.touched = False
         self.maxlen = maxlen
+        self.moves = 0  # how often a deque's iterators became invalid
 
     def _loaded(self, items: list[Variable]) -> list[Variable]:
         if self.tail:
             items = items + self.tail
         return items
 
-    def change(self, tracer: Tracer) -> list[Variable]:
-        """The items, about to be changed in place by the caller."""
+    def change(self, tracer: Tracer, moves: bool = True) -> list[Variable]:
+        """The items, about to be changed in place by the caller.
+
+        ``moves`` is False if items are replaced only: the iterators of a deque stay valid.
+        """
         items = self.items(tracer)
         self.touched = True
+        self.moves += moves
         tracer.effects.list_changed(self)
         return items
 
@@ -120,6 +134,7 @@ class ListVariable(SequenceVariable):
         if self._items is None and self.maxlen is None:
             tracer.effects.list_changed(self)
             self.tail.append(item)
+            self.moves += 1
             return
         items = self._items
         if (
@@ -131,6 +146,7 @@ class ListVariable(SequenceVariable):
             tracer.effects.list_changed(self)
             self.tail.append(item)
             items.append(item)
+            self.moves += 1
             return
         items = self.change(tracer)
         items.append(item)
@@ -348,19 +364,24 @@ class SetIs:
     @staticmethod
     def of(value: Any) -> SetIs:
         """For a set: the same elements in any order."""
-        return SetIs(frozenset(map(constant_key, value)))
+        return SetIs(frozenset(map(constant_key, _native_iter(value))))
 
     @staticmethod
     def in_order(value: Any) -> SetIs:
         """For a set: the same elements, iterated in the same order."""
-        return SetIs(tuple(map(constant_key, value)))
+        return SetIs(tuple(map(constant_key, _native_iter(value))))
 
     def __call__(self, value: Any) -> bool:
         """True if a set has these elements."""
         try:
-            return bool(type(self.keys)(map(constant_key, value)) == self.keys)
+            return bool(type(self.keys)(map(constant_key, _native_iter(value))) == self.keys)
         except TypeError:  # an element that is no constant
             return False
+
+
+def set_has_constants(value: Any) -> bool:
+    """True for a real set, or frozenset, of nothing but constants."""
+    return all(map(is_constant_key, _native_iter(value)))
 
 
 class SetVariable(ObjectVariable):
@@ -370,7 +391,7 @@ class SetVariable(ObjectVariable):
     that the program's set would; None if that cannot be known (elements that are no constants).
     """
 
-    __slots__ = ("_entries", "changed", "table")
+    __slots__ = ("_entries", "changed", "popped", "table")
 
     def __init__(
         self,
@@ -384,18 +405,60 @@ class SetVariable(ObjectVariable):
         super().__init__(cls, value, source, cls_var)
         self._entries = entries
         self.changed = False
+        self.popped = False
         self.table = set() if table is None and entries == {} else table
 
+    @property
+    def is_new(self) -> bool:
+        """True for a set made during capture: its writes need no journal."""
+        return self.source is None and self.value is MISSING
+
     def entries(self, tracer: Tracer) -> dict[Any, Variable]:
-        """Hashed key to element."""
+        """Hashed key to element; a set from outside that holds objects is guarded from here on."""
         entries = self._entries
         if entries is None:
-            entries = self._entries = {k: ConstantVariable(k) for k in self.value}
+            value, source = self.value, self.source
+            if set_has_constants(value):
+                entries = {k: ConstantVariable(k) for k in _native_iter(value)}
+            else:
+                held = list(_native_iter(value))
+                if source is None or len(held) > _LOAD_LIMIT:
+                    unsupported(reasons.UNKNOWN_OPERATION, f"the elements of {self.describe()}")
+                entries = {}
+                for i, item in enumerate(held):
+                    variable = tracer.wrap(item, DictKeySource(source, i))
+                    entries[key_of(tracer, variable)] = variable
+            self._entries = entries
         return entries
 
-    def add(self, tracer: Tracer, item: Variable) -> None:
+    def order(self, tracer: Tracer) -> list[Variable] | None:
+        """The elements in the order in which Python would give them, guarded; None if unknown."""
+        entries = self.entries(tracer)
+        if len(entries) <= 1:
+            return list(entries.values())
+        if self.value is not MISSING and not self.changed:
+            if not set_has_constants(self.value):
+                return list(entries.values())  # each was reached by its place
+            if self.source is not None:
+                check = SetIs.in_order(self.value)
+                what = f"the order of {self.source.name}"
+                tracer.guard(ExprHolds((self.source,), check, what))
+            return [entries[k] for k in _native_iter(self.value)]
+        return None if self.table is None else [entries[k] for k in self.table]
+
+    def real(self, tracer: Tracer) -> Any:
+        """A real set that iterates as this one does, not to be changed, or None."""
+        if self.value is MISSING or self.changed:
+            return self.table
+        if not set_has_constants(self.value):
+            return None
+        self.order(tracer)
+        return self.value
+
+    def add(self, tracer: Tracer, item: Variable, hashed: Any = MISSING) -> None:
         """``set.add``."""
-        hashed = key_of(tracer, item)
+        if hashed is MISSING:
+            hashed = key_of(tracer, item)
         entries = self.entries(tracer)
         if hashed not in entries:
             tracer.effects.set_op(self, "add", item)
@@ -406,11 +469,11 @@ class SetVariable(ObjectVariable):
             if self.table is not None:
                 self.table.add(hashed)
 
-    def discard(self, tracer: Tracer, item: Variable) -> bool:
-        """``set.discard``; False if it was not there."""
-        hashed = key_of(tracer, item)
+    def discard(self, tracer: Tracer, hashed: Any) -> bool:
+        """``set.discard`` of a hashed key; False if it was not there."""
         entries = self.entries(tracer)
-        if hashed not in entries:
+        item = entries.get(hashed)
+        if item is None:
             return False
         tracer.effects.set_op(self, "discard", item)
         del entries[hashed]
@@ -419,18 +482,35 @@ class SetVariable(ObjectVariable):
             self.table.discard(hashed)
         return True
 
-    def replace(self, tracer: Tracer, entries: dict[Any, Variable]) -> None:
-        """Set the whole content (``clear``, ``intersection_update`` and the like)."""
+    def pop(self, tracer: Tracer) -> Variable | None:
+        """``set.pop`` of a set that is not empty; None if Python alone knows what it gives."""
+        entries = self.entries(tracer)
+        if len(entries) > 1:
+            if not self.is_new or self.table is None:
+                return None
+            key = self.table.pop()
+        else:
+            key = next(iter(entries))
+            if self.table is not None:
+                self.table.discard(key)
+        tracer.effects.set_op(self, "pop")
+        self.changed = self.popped = True
+        return entries.pop(key)
+
+    def clear(self, tracer: Tracer) -> None:
+        """``set.clear``: the table is a new one then."""
+        tracer.effects.set_op(self, "clear")
+        self._entries = {}
         self.changed = True
-        self.table = None
-        old = self.entries(tracer)
-        for key, item in list(old.items()):
-            if key not in entries:
-                tracer.effects.set_op(self, "discard", item)
-        for key, item in entries.items():
-            if key not in old:
-                tracer.effects.set_op(self, "add", item)
-        self._entries = dict(entries)
+        self.table = set()
+
+    def assign(self, tracer: Tracer, entries: dict[Any, Variable], table: Any) -> None:
+        """Set the whole content of a set made during capture, as an in-place operator does."""
+        assert self.is_new
+        tracer.effects.set_op(self, "assign")
+        self._entries = entries
+        self.table = table
+        self.popped = False
 
 
 class DictViewVariable(Variable):

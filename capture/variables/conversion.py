@@ -10,7 +10,7 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.graph.values import ScalarValue, StateToken, TensorValue
-from capture.variables.base import MISSING, Tracer, Variable, unsupported
+from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import (
     DictVariable,
@@ -138,7 +138,8 @@ def wrap_result(tracer: Tracer, value: Any) -> Variable:
             result.entries[key] = (wrap_result(tracer, key), wrap_result(tracer, item))
         return result
     if kind in (set, frozenset):
-        return SetVariable({v: wrap_result(tracer, v) for v in value}, kind, table=value)
+        made = SetVariable({v: wrap_result(tracer, v) for v in value}, kind, table=value)
+        return stamp(tracer, made)
     if isinstance(value, torch.Tensor):
         unsupported(reasons.OPERATOR_METADATA, "A real tensor came out of a folded call")
     if kind in _CONSTANT_RESULTS or isinstance(value, _CONSTANT_BASES):

@@ -10,8 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from capture import break_reasons as reasons
-from capture.guards.kinds import ExprHolds
-from capture.variables.attributes import InstanceDictVariable, load_attr, type_source_of
+from capture.variables.attributes import (
+    InstanceDictVariable,
+    load_attr,
+    load_special,
+    type_source_of,
+)
 from capture.variables.base import MISSING, ObservedException, Tracer, Variable, stamp, unsupported
 from capture.variables.constant import NONE, ConstantVariable, ScalarVariable
 from capture.variables.containers import (
@@ -20,7 +24,6 @@ from capture.variables.containers import (
     ListVariable,
     RangeVariable,
     SequenceVariable,
-    SetIs,
     SetVariable,
     TupleVariable,
     key_of,
@@ -58,7 +61,8 @@ def get_iter(tracer: Tracer, obj: Variable) -> Variable:
     if raw is None:
         tracer.raise_error(TypeError, f"{cls.__name__!r} object is not iterable")
     if isinstance(obj, ListVariable) and obj.is_deque:
-        return IteratorVariable(DEQUE_ITERATOR, "deque", _next_of_deque, obj)
+        made = IteratorVariable(DEQUE_ITERATOR, "deque", next_of_deque, (obj, obj.moves))
+        return stamp(tracer, made)
     if isinstance(obj, SequenceVariable):
         kind = LIST_ITERATOR if isinstance(obj, ListVariable) else TUPLE_ITERATOR
         return IteratorVariable(kind, "sequence", _next_of_sequence, obj)
@@ -109,25 +113,10 @@ class _Indexed:
 
 def set_order(tracer: Tracer, obj: SetVariable) -> list[Variable]:
     """The elements in the order in which Python would give them."""
-    entries = obj.entries(tracer)
-    if len(entries) <= 1:
-        return list(entries.values())
-    if obj.source is not None and not obj.changed:
-        order = SetIs.in_order(obj.value)
-        tracer.guard(ExprHolds((obj.source,), order, f"the order of {obj.source.name}"))
-        return [entries[k] for k in obj.value]
-    if obj.table is None:
+    order = obj.order(tracer)
+    if order is None:
         unsupported(reasons.UNKNOWN_OPERATION, "iteration over a set whose order is not known")
-    return [entries[k] for k in obj.table]
-
-
-def set_table(tracer: Tracer, v: SetVariable) -> Any:
-    """The real set that iterates as ``v`` does, or None."""
-    if v.source is not None and not v.changed:
-        if len(v.value) > 1:
-            set_order(tracer, v)
-        return v.value
-    return v.table
+    return order
 
 
 def _next_of_set(tracer: Tracer, it: IteratorVariable) -> Variable | None:
@@ -155,14 +144,18 @@ def _next_of_sequence(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     return item
 
 
-def _next_of_deque(tracer: Tracer, it: IteratorVariable) -> Variable | None:
-    owner: ListVariable = it.target
-    if not it.position:
-        it.parts = [*owner.items(tracer)]
+def next_of_deque(tracer: Tracer, it: IteratorVariable) -> Variable | None:
+    """What an iterator of a deque gives, from either end."""
+    owner, moves = it.target
+    if owner.moves != moves:
+        tracer.raise_error(RuntimeError, "deque mutated during iteration")
     items = owner.items(tracer)
-    if len(items) != len(it.parts) or any(a is not b for a, b in zip(items, it.parts, strict=True)):
-        unsupported(reasons.UNKNOWN_OPERATION, "a deque changed while it is iterated")
-    return _next_of_sequence(tracer, it)
+    if it.position >= len(items):
+        return None
+    it.position += 1
+    backwards = it.kind == "deque_reversed"
+    item: Variable = items[-it.position if backwards else it.position - 1]
+    return item
 
 
 def _next_of_range(tracer: Tracer, it: IteratorVariable) -> Variable | None:
@@ -183,7 +176,7 @@ def _next_of_items(tracer: Tracer, it: IteratorVariable) -> Variable | None:
 
 
 def _next_of_indexed(tracer: Tracer, it: IteratorVariable) -> Variable | None:
-    fn = load_attr(tracer, it.target, "__getitem__")
+    fn = load_special(tracer, it.target, "__getitem__")
     try:
         item = tracer.call(fn, [ConstantVariable(it.position)], {})
     except ObservedException as signal:

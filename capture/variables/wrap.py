@@ -48,6 +48,7 @@ from capture.variables.containers import (
     SliceVariable,
     TupleVariable,
     is_constant_key,
+    set_has_constants,
 )
 from capture.variables.functions import (
     BuiltinVariable,
@@ -142,7 +143,7 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
     if issubclass(kind, type):
         refuse_unfinished(value)
         tracer.guard(IdIs(source, value))
-        tracer.class_sources.setdefault(value, source)
+        tracer.class_sources.setdefault(id(value), (value, source))
         return ClassVariable(value, source)
     if issubclass(kind, types.ModuleType):
         tracer.guard(IdIs(source, value))
@@ -169,7 +170,7 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
         tracer.guard(TypeIs(source, kind))
         return CellVariable(value, source)
     tracer.guard(TypeIs(source, kind))
-    tracer.class_sources.setdefault(kind, TypeSource(source))
+    tracer.class_sources.setdefault(id(kind), (kind, TypeSource(source)))
     if issubclass(kind, dict):
         return DictVariable(kind, value, source)
     if issubclass(kind, list):
@@ -189,10 +190,11 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
             for n in ("start", "stop", "step")
         ]
         return SliceVariable(parts, source)
-    if kind in (set, frozenset) and all(is_constant_key(k) for k in value):
-        wanted = frozenset(value)
-        tracer.guard(LenIs(source, len(wanted)))
-        tracer.guard(ExprHolds((source,), SetIs.of(value), f"{source.name} == {set(value)!r}"))
+    if issubclass(kind, (set, frozenset)):
+        tracer.guard(LenIs(source, (set if issubclass(kind, set) else frozenset).__len__(value)))
+        if set_has_constants(value):
+            text = f"{source.name} == {set(value)!r}"
+            tracer.guard(ExprHolds((source,), SetIs.of(value), text))
         return SetVariable(None, kind, value, source)
     if kind is functools.partial:
         fn = LazyVariable(value.func, PartialSource(source, "func"))

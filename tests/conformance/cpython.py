@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import collections
 import faulthandler
+import gc
+import importlib.util
 import json
 import os
 import re
@@ -145,11 +147,20 @@ def _capture_methods(cases: list[unittest.TestCase]) -> Any:
 def _child(name: str, captured: bool, out_path: str, skip: set[str]) -> None:
     faulthandler.enable()
     loader = unittest.defaultTestLoader
+    if name == "str" and importlib.util.find_spec("test.test_str") is None:
+        name = "unicode"  # its name up to 3.11
     suite = loader.loadTestsFromName(f"test.test_{name}")
     cases = [c for c in _flatten(suite) if c.id() not in skip]
     extra: Any = lambda test: {}  # noqa: E731
     if captured:
+        excused = tuple(tomllib.loads(_EXCEPTIONS.read_text())["exceptions"])
+        cases = [c for c in cases if not c.id().endswith(excused)]
         extra = _capture_methods(cases)
+    import capture  # noqa: F401
+
+    # What the libraries hold is out of the collector's way in both runs: their times compare then.
+    gc.collect()
+    gc.freeze()
     with open(out_path, "a") as out:
         unittest.TestSuite(cases).run(_Recorder(out, extra))
 

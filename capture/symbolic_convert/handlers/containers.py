@@ -9,7 +9,6 @@ from capture.instructions.ops import Op
 from capture.symbolic_convert.registry import handles, raw
 from capture.variables import attributes, builtins, iteration, operators
 from capture.variables.base import MISSING, ObservedException, Variable, stamp, unsupported
-from capture.variables.builtins.sets import update_set
 from capture.variables.constant import NONE, ConstantVariable, boolean
 from capture.variables.containers import (
     DictVariable,
@@ -129,7 +128,7 @@ def set_update(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     value = frame.stack.pop()
     target = frame.stack[-place].realize(tracer)
     assert isinstance(target, SetVariable)
-    update_set(tracer, target, value)
+    operators.update_set(tracer, target, value)
 
 
 @raw(Op.MAP_ADD)

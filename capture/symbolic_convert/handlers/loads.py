@@ -45,7 +45,7 @@ def constant(tracer: Translator, value: Any) -> Variable:
     if kind is tuple:
         return TupleVariable([constant(tracer, v) for v in value])
     if kind is frozenset:
-        return SetVariable({v: ConstantVariable(v) for v in value}, frozenset, table=value)
+        return SetVariable(None, frozenset, value)
     if isinstance(value, type):
         return tracer.wrap_static(value, None)
     return ConstantVariable(value)

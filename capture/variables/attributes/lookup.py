@@ -45,6 +45,17 @@ def load_attr(tracer: Tracer, obj: Variable, name: str) -> Variable:
     return generic_getattr(tracer, obj, name)
 
 
+def load_special(tracer: Tracer, obj: Variable, name: str) -> Variable:
+    """A special method, bound: looked up on the type, as Python does when it calls one."""
+    cls = obj.python_type()
+    raw, where = type_attribute(tracer, cls, type_source_of(tracer, obj), name)
+    if isinstance(raw, types.FunctionType):
+        return MethodVariable(tracer.wrap_static(raw, where), obj)
+    if isinstance(obj, ObjectVariable) and obj.dict_get(tracer, name) is not None:
+        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
+    return load_attr(tracer, obj, name)
+
+
 def type_source_of(tracer: Tracer, obj: Variable) -> Source | None:
     """Where the guards on attributes of the object's class start from."""
     cls = obj.python_type()

@@ -19,6 +19,7 @@ from capture.variables.attributes import load_attr, type_of, type_source_of
 from capture.variables.attributes.classes import meta_attribute
 from capture.variables.base import ObservedException, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
+from capture.variables.builtins.sets import new_set
 from capture.variables.constant import NONE, ConstantVariable, boolean, is_none
 from capture.variables.containers import DictVariable, ListVariable, SetVariable, TupleVariable
 from capture.variables.iteration import iterate
@@ -60,6 +61,10 @@ def native_new(
         return stamp(tracer, DictVariable(cls, cls_var=cls_var))
     if new is set.__new__:
         return stamp(tracer, SetVariable({}, cls, cls_var=cls_var))
+    if kwargs and not isinstance(lookup_mro(cls, "__init__")[0], types.FunctionType):
+        return None  # tuples and frozensets take no keywords but those of a subclass's __init__
+    if new is frozenset.__new__ and len(args) <= 1:
+        return new_set(tracer, cls, args[0] if args else None, cls_var)
     if new is tuple.__new__ and len(args) <= 1:
         items = iterate(tracer, args[0]) if args else []
         return stamp(tracer, TupleVariable(items, cls, cls_var=cls_var))
@@ -69,7 +74,7 @@ def native_new(
 def _c_base(cls: type) -> type:
     """The nearest base whose memory layout is defined in C."""
     for klass in cls.__mro__:
-        if klass is object or not klass.__flags__ & (1 << 9):
+        if klass is object or is_static_type(klass):
             return klass
     return object
 
@@ -204,6 +209,9 @@ def _ask_abstract(tracer: Tracer, cls: type, klass: type, where: Source | None) 
     """``issubclass(cls, klass)`` of an abstract class; ``where`` is the source of ``cls``."""
     text = f"issubclass({cls.__name__}, {klass.__name__})"
     if klass.__module__ in _SETTLED:
+        if klass.__module__ != "torch.nn.parameter" and not (where is None and is_static_type(cls)):
+            what = "no class was registered with an abstract class"
+            tracer.guard(ExprHolds((), RegistryIs(abc.get_cache_token()), what))
         return issubclass(cls, klass)
     hook = lookup_mro(klass, "__subclasshook__")
     if hook[1] is not None and not is_static_type(hook[1]) and hook[1].__module__ not in _SETTLED:
@@ -247,7 +255,19 @@ def _stated_class(tracer: Tracer, obj: Variable, cls: type) -> type | None:
     return None
 
 
+# Whose hooks answer by what a class has, unless it is registered.
 _SETTLED = ("abc", "collections.abc", "typing", "numbers", "torch.nn.parameter")
+
+
+@dataclass(frozen=True)
+class RegistryIs:
+    """Whether any class was registered with any abstract class meanwhile."""
+
+    token: object
+
+    def __call__(self) -> bool:
+        """True if none was."""
+        return abc.get_cache_token() == self.token
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ def call_builtin(
         result = handler(tracer, args, kwargs)
         if result is not None:
             return result
+    if getattr(value, "__module__", None) == "_operator":
+        args, kwargs = arity.check(tracer, value, args, kwargs)
     rule_ = torch_calls.call_rule(tracer, value, args, kwargs)
     if rule_ is not None:
         return rule_
@@ -160,6 +162,8 @@ def class_rule(
 ) -> Variable | FrameRequest | None:
     """The rule for calling a class, or None: an ordinary class."""
     cls = cls_var.value
+    if type(cls).__hash__ is not type.__hash__:
+        return None  # no class that is known here
     handler = RULES.get(cls)
     if handler is not None:
         args, kwargs = arity.check(tracer, cls, args, kwargs)

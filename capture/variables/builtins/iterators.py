@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import types
+from typing import Any
 
 from capture import break_reasons as reasons
 from capture.variables import operators
-from capture.variables.attributes import load_attr
+from capture.variables.attributes import load_special
 from capture.variables.base import ObservedException, Tracer, Variable, unsupported
+from capture.variables.builtins.deques import reverse_iterator
 from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.constant import FALSE, ConstantVariable, is_none
 from capture.variables.containers import (
@@ -48,7 +51,7 @@ def _next(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
         raw = lookup_mro(args[0].cls, "__next__")[0]
         if isinstance(raw, types.FunctionType):
             try:
-                return tracer.call(load_attr(tracer, args[0], "__next__"), [], {})
+                return tracer.call(load_special(tracer, args[0], "__next__"), [], {})
             except ObservedException as signal:
                 if len(args) > 1 and issubclass(signal.exception.python_type(), StopIteration):
                     return args[1]
@@ -141,7 +144,7 @@ def _reversed(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
         lookup_mro(v.cls, "__reversed__")[0], types.FunctionType
     ):
         if isinstance(v, ListVariable) and v.is_deque:
-            return None
+            return reverse_iterator(tracer, [v], {})
         kind: type = type(reversed([])) if isinstance(v, ListVariable) else reversed
         it = IteratorVariable(kind, "reversed", _advance_reversed, v)
         it.position = len(v.items(tracer)) - 1
@@ -156,7 +159,7 @@ def _reversed(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if isinstance(v, ObjectVariable) and isinstance(
         lookup_mro(v.cls, "__reversed__")[0], types.FunctionType
     ):
-        return tracer.call(load_attr(tracer, v, "__reversed__"), [], {})
+        return tracer.call(load_special(tracer, v, "__reversed__"), [], {})
     return None
 
 
@@ -204,3 +207,31 @@ def _close(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 @rule(types.GeneratorType.throw)
 def _throw(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return tracer.throw_generator(_generator_of(args), args[1:])
+
+
+_SIZED: tuple[Any, ...] = (
+    iter([]), iter(()), iter(range(0)), iter(set()), iter({}), iter({}.values()), iter({}.items()),
+    iter(collections.deque()), reversed(collections.deque()), reversed([]), reversed(()),
+)  # fmt: skip
+
+
+@rule(*(type(it).__length_hint__ for it in _SIZED))
+def _length_hint(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    it = args[0]
+    if not isinstance(it, IteratorVariable):
+        return None
+    if it.done:
+        return ConstantVariable(0)
+    kind, target = it.kind, it.target
+    if kind == "sequence":
+        items = target[1] if isinstance(target, tuple) else target.items(tracer)
+        return ConstantVariable(max(len(items) - it.position, 0))
+    if kind == "range":
+        return ConstantVariable(len(target.value) - it.position)
+    if kind == "reversed":
+        return ConstantVariable(it.position + 1 if it.position < len(target.items(tracer)) else 0)
+    if kind in ("deque", "deque_reversed"):
+        return ConstantVariable(len(target[0].items(tracer)) - it.position)
+    owner, snapshot = target
+    entries = owner.entries(tracer) if kind == "set" else owner.load(tracer)
+    return ConstantVariable(len(snapshot) - it.position if len(entries) == len(snapshot) else 0)

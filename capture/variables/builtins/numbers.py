@@ -7,7 +7,7 @@ from typing import Any
 
 from capture import break_reasons as reasons
 from capture.variables import operators
-from capture.variables.attributes import load_attr
+from capture.variables.attributes import load_special
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.builtins.folding import fold_pure
 from capture.variables.builtins.registry import Args, Kwargs, Rule, rule
@@ -58,7 +58,7 @@ def _number(cls: type, method: str) -> Rule:
         if isinstance(value, ObjectVariable):
             raw = lookup_mro(value.python_type(), method)[0]
             if isinstance(raw, types.FunctionType):
-                found = tracer.call(load_attr(tracer, value, method), [], {})
+                found = tracer.call(load_special(tracer, value, method), [], {})
                 return exactly(tracer, found, cls, method)
         return fold_pure(tracer, cls, args, kwargs)
 
@@ -79,7 +79,7 @@ def _hash(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if isinstance(args[0], ObjectVariable):
         raw = lookup_mro(args[0].cls, "__hash__")[0]
         if isinstance(raw, types.FunctionType):
-            found = tracer.call(load_attr(tracer, args[0], "__hash__"), [], {})
+            found = tracer.call(load_special(tracer, args[0], "__hash__"), [], {})
             found = exactly(tracer, found, int, "__hash__")
             if not isinstance(found, ConstantVariable):
                 return None
@@ -115,7 +115,7 @@ def _abs(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if isinstance(v, ObjectVariable):
         if lookup_mro(v.cls, "__abs__")[0] is MISSING:
             tracer.raise_error(TypeError, f"bad operand type for abs(): {v.cls.__name__!r}")
-        return tracer.call(load_attr(tracer, v, "__abs__"), [], {})
+        return tracer.call(load_special(tracer, v, "__abs__"), [], {})
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import sys
 
 import torch
 
@@ -11,7 +12,7 @@ from capture.polyfills import polyfill_for
 from capture.variables import operators
 from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
-from capture.variables.constant import FALSE, NONE, ConstantVariable, is_none
+from capture.variables.constant import FALSE, NONE, ConstantVariable, boolean, is_none
 from capture.variables.containers import ListVariable, SequenceVariable, TupleVariable
 from capture.variables.iteration import get_iter, items_of, iterate
 
@@ -55,19 +56,8 @@ def _list_init(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return NONE
 
 
-@rule(collections.deque)
-def _deque(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    items = iterate(tracer, args[0]) if args else []
-    limit = args[1] if len(args) > 1 else kwargs.get("maxlen", NONE)
-    maxlen = tracer.as_python(limit)
-    if maxlen is MISSING or not (maxlen is None or (type(maxlen) is int and maxlen >= 0)):
-        return None
-    if maxlen is not None:
-        items = items[len(items) - maxlen :] if len(items) > maxlen else items
-    return stamp(tracer, ListVariable(items, collections.deque, maxlen=maxlen))
-
-
-def _list_of(args: list[Variable]) -> ListVariable:
+def list_of(args: list[Variable]) -> ListVariable:
+    """The receiver of a list or deque method."""
     target = args[0]
     if not isinstance(target, ListVariable):
         unsupported(reasons.UNKNOWN_OPERATION, f"a list method on {target.describe()}")
@@ -76,114 +66,116 @@ def _list_of(args: list[Variable]) -> ListVariable:
 
 @rule(list.append, collections.deque.append)
 def _append(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    _list_of(args).append(tracer, args[1])
+    list_of(args).append(tracer, args[1])
     return NONE
 
 
 @rule(list.extend, collections.deque.extend)
 def _extend(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    target = _list_of(args)
+    target = list_of(args)
     for item in items_of(tracer, args[1]):
         target.append(tracer, item)
     return NONE
 
 
-@rule(collections.deque.appendleft)
-def _appendleft(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    target = _list_of(args)
-    items = target.change(tracer)
-    items.insert(0, args[1])
-    if target.maxlen is not None and len(items) > target.maxlen:
-        items.pop()
-    return NONE
-
-
-@rule(list.insert, collections.deque.insert)
+@rule(list.insert)
 def _insert(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     index = operators.index_value(tracer, args[1])
-    if index is None or _list_of(args).is_deque:
+    if index is None:
         return None
-    _list_of(args).change(tracer).insert(index, args[2])
+    list_of(args).change(tracer).insert(index, args[2])
     return NONE
 
 
 @rule(list.pop)
 def _pop(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     index = operators.index_value(tracer, args[1]) if len(args) > 1 else -1
-    items = _list_of(args).items(tracer)
+    items = list_of(args).items(tracer)
     if index is None:
         return None
     if not items:
         tracer.raise_error(IndexError, "pop from empty list")
     if not -len(items) <= index < len(items):
         tracer.raise_error(IndexError, "pop index out of range")
-    return _list_of(args).change(tracer).pop(index)
-
-
-@rule(collections.deque.pop)
-def _deque_pop(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    if not _list_of(args).items(tracer):
-        tracer.raise_error(IndexError, "pop from an empty deque")
-    return _list_of(args).change(tracer).pop()
-
-
-@rule(collections.deque.popleft)
-def _popleft(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    if not _list_of(args).items(tracer):
-        tracer.raise_error(IndexError, "pop from an empty deque")
-    return _list_of(args).change(tracer).pop(0)
+    return list_of(args).change(tracer).pop(index)
 
 
 @rule(list.clear, collections.deque.clear)
 def _list_clear(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    _list_of(args).change(tracer).clear()
+    list_of(args).change(tracer).clear()
     return NONE
 
 
-@rule(list.reverse)
+@rule(list.reverse, collections.deque.reverse)
 def _reverse(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    _list_of(args).change(tracer).reverse()
+    list_of(args).change(tracer, moves=False).reverse()
     return NONE
 
 
 @rule(list.copy)
 def _list_copy(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    return stamp(tracer, ListVariable(list(_list_of(args).items(tracer))))
+    return stamp(tracer, ListVariable(list(list_of(args).items(tracer))))
 
 
 @rule(list.remove)
 def _remove(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    target = _list_of(args)
-    position = _find(tracer, target, args[1])
+    target = list_of(args)
+    position = find(tracer, target, args[1])
     if position is None:
         tracer.raise_error(ValueError, "list.remove(x): x not in list")
     del target.change(tracer)[position]
     return NONE
 
 
-def _find(tracer: Tracer, target: SequenceVariable, item: Variable) -> int | None:
-    for i, candidate in enumerate(target.items(tracer)):
+def find(
+    tracer: Tracer,
+    target: SequenceVariable,
+    item: Variable,
+    start: int = 0,
+    stop: int = sys.maxsize,
+) -> int | None:
+    """The place of the first item that is, or equals, the given one; None if there is none."""
+    for i, candidate in enumerate(target.items(tracer)[start:stop], start):
         if operators.is_same(tracer, candidate, item) or operators.equal(tracer, candidate, item):
             return i
     return None
 
 
+def bounds(tracer: Tracer, target: SequenceVariable, given: Args) -> tuple[int, int] | None:
+    """``start`` and ``stop`` of an ``index`` method as places of the sequence; None if unknown."""
+    length = len(target.items(tracer))
+    numbers = []
+    for v in given:
+        number = operators.index_value(tracer, v)
+        if number is None:
+            return None
+        numbers.append(max(number + length, 0) if number < 0 else number)
+    return (numbers[0] if numbers else 0), (numbers[1] if len(numbers) > 1 else sys.maxsize)
+
+
 @rule(list.index, tuple.index)
 def _index(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    if len(args) != 2 or not isinstance(args[0], SequenceVariable):
+    if not isinstance(args[0], SequenceVariable):
         return None
-    position = _find(tracer, args[0], args[1])
-    if position is None:
-        if isinstance(args[0], TupleVariable):
-            tracer.raise_error(ValueError, "tuple.index(x): x not in tuple")
-        text = tracer.as_python(args[1])
-        tracer.raise_error(
-            ValueError, f"{text!r} is not in list" if text is not MISSING else "x is not in list"
-        )
-    return ConstantVariable(position)
+    limits = bounds(tracer, args[0], args[2:])
+    if limits is None:
+        return None
+    position = find(tracer, args[0], args[1], *limits)
+    if position is not None:
+        return ConstantVariable(position)
+    if isinstance(args[0], TupleVariable):
+        tracer.raise_error(ValueError, "tuple.index(x): x not in tuple")
+    text = tracer.as_python(args[1])
+    if text is MISSING:
+        return None
+    try:
+        [].index(text)
+    except ValueError as error:  # the text differs between versions
+        tracer.raise_real(error)
+    return None
 
 
-@rule(list.count, tuple.count)
+@rule(list.count, tuple.count, collections.deque.count)
 def _count(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if not isinstance(args[0], SequenceVariable):
         return None
@@ -196,7 +188,7 @@ def _count(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 
 @rule(list.sort)
 def _sort(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    target = _list_of(args)
+    target = list_of(args)
     known = [tracer.as_python(i) for i in target.items(tracer)]
     reverse = tracer.as_python(kwargs.get("reverse", FALSE))
     if type(reverse) not in (bool, int) or len(args) != 1 or kwargs.keys() - {"key", "reverse"}:
@@ -230,6 +222,25 @@ def _sorted(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return tracer.call(tracer.wrap_static(polyfill, None), [result], kwargs)
 
 
+@rule(list.__contains__, tuple.__contains__, collections.deque.__contains__)
+def _contains(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    if isinstance(args[0], SequenceVariable):
+        return boolean(find(tracer, args[0], args[1]) is not None)
+    return None
+
+
+@rule(list.__iadd__, collections.deque.__iadd__)
+def _iadd(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    _extend(tracer, args, kwargs)
+    return args[0]
+
+
+@rule(list.__delitem__)
+def _list_delitem(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    operators.list_setitem(tracer, list_of(args), args[1], None)
+    return NONE
+
+
 @rule(list.__getitem__, tuple.__getitem__)
 def _seq_getitem(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if isinstance(args[0], SequenceVariable):
@@ -239,7 +250,7 @@ def _seq_getitem(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 
 @rule(list.__setitem__)
 def _list_setitem(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    operators.list_setitem(tracer, _list_of(args), args[1], args[2])
+    operators.list_setitem(tracer, list_of(args), args[1], args[2])
     return NONE
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from capture import break_reasons as reasons
 from capture.variables import operators
-from capture.variables.attributes import load_attr
+from capture.variables.attributes import load_special
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.builtins.folding import fold_pure
 from capture.variables.builtins.registry import Args, Kwargs, rule
@@ -58,7 +58,7 @@ def to_text(tracer: Tracer, v: Variable, how: str) -> Variable:
         for name in ("__str__", "__repr__") if how == "str" else ("__repr__",):
             raw = lookup_mro(v.cls, name)[0]
             if isinstance(raw, types.FunctionType):
-                found = tracer.call(load_attr(tracer, v, name), [], {})
+                found = tracer.call(load_special(tracer, v, name), [], {})
                 return exactly(tracer, found, str, name)
             if raw is not object.__str__:
                 break
@@ -100,7 +100,7 @@ def format_value(tracer: Tracer, v: Variable, spec: Variable) -> Variable:
         unsupported(reasons.UNKNOWN_OPERATION, "a format specification made at run time")
     raw = lookup_mro(v.python_type(), "__format__")[0]
     if isinstance(raw, types.FunctionType) and not isinstance(v, TensorVariable):
-        found = tracer.call(load_attr(tracer, v, "__format__"), [spec], {})
+        found = tracer.call(load_special(tracer, v, "__format__"), [spec], {})
         return exactly(tracer, found, str, "__format__")
     if text == "":
         return to_text(tracer, v, "str")

@@ -12,6 +12,7 @@ from capture.variables.operators.comparison import (
 )
 from capture.variables.operators.hashing import hash_key
 from capture.variables.operators.numbers import fold
+from capture.variables.operators.set_algebra import combine_inplace, set_key, update_set
 from capture.variables.operators.subscripts import (
     delitem,
     dict_getitem,
@@ -30,6 +31,7 @@ __all__ = [
     "INPLACE",
     "UNARY",
     "binary_op",
+    "combine_inplace",
     "compare",
     "container_compare",
     "contains",
@@ -44,7 +46,9 @@ __all__ = [
     "length",
     "list_setitem",
     "sequence_getitem",
+    "set_key",
     "setitem",
     "truth",
     "unary_op",
+    "update_set",
 ]

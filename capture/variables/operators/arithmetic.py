@@ -13,20 +13,25 @@ from typing import Any
 import torch
 
 from capture import break_reasons as reasons
-from capture.variables.attributes import load_attr, type_source_of
+from capture.variables.attributes import load_attr, load_special, type_source_of
 from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import (
     DictVariable,
-    DictViewVariable,
     ListVariable,
     SequenceVariable,
     SetVariable,
     TupleVariable,
 )
-from capture.variables.iteration import items_of, set_table
+from capture.variables.iteration import items_of
 from capture.variables.objects import ObjectVariable, lookup_mro, type_attribute
 from capture.variables.operators.numbers import FOLD_LIMIT, constant_binary, fold, scalar_binary
+from capture.variables.operators.set_algebra import (
+    METHODS,
+    combine_inplace,
+    is_plain_set,
+    set_binary,
+)
 from capture.variables.operators.subscripts import getitem
 from capture.variables.operators.tables import BINARY, INPLACE, UNARY
 from capture.variables.tensor import TensorVariable
@@ -37,6 +42,7 @@ def binary_op(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> V
     if symbol == "[]":
         return getitem(tracer, left, right)
     left, right = left.realize(tracer), right.realize(tracer)
+    written = symbol
     inplace = INPLACE.get(symbol)
     if inplace is not None:
         result = inplace_op(tracer, symbol, inplace, left, right)
@@ -48,18 +54,19 @@ def binary_op(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> V
         if is_tensor_operand(left) and is_tensor_operand(right):
             return tracer.graph_call("call_function", fn, [left, right], {})
     elif isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
-        return constant_binary(tracer, symbol, fn, left, right)
+        # The in-place form is the operator itself, but for the text of its errors.
+        return constant_binary(tracer, symbol, inplace[0] if inplace else fn, left, right)
     elif isinstance(left, ScalarVariable) or isinstance(right, ScalarVariable):
         scalar = scalar_binary(tracer, symbol, fn, left, right)
         if scalar is not None:
             return scalar
         left = left.specialize(tracer) if isinstance(left, ScalarVariable) else left
         right = right.specialize(tracer) if isinstance(right, ScalarVariable) else right
-        return binary_op(tracer, symbol, left, right)
+        return binary_op(tracer, written, left, right)
     result = container_binary(tracer, symbol, left, right)
     if result is not None:
         return result
-    return dispatch_binary(tracer, symbol, name, reflected, left, right)
+    return dispatch_binary(tracer, symbol, written, name, reflected, left, right)
 
 
 def is_tensor_operand(v: Variable) -> bool:
@@ -90,13 +97,10 @@ def inplace_op(
             items = left.change(tracer)
             items[:] = items * count.value
             return left
-    if isinstance(left, SetVariable) and left.cls is set and symbol in ("|=", "&=", "-=", "^="):
-        if not isinstance(right, (SetVariable, DictViewVariable)):
-            return None
-        result = container_binary(tracer, symbol[:-1], left, right)
-        assert isinstance(result, SetVariable)
-        left.replace(tracer, result.entries(tracer))
-        return left
+    if isinstance(left, SetVariable) and symbol[0] in METHODS:
+        if issubclass(left.cls, set) and is_plain_set(left) and isinstance(right, SetVariable):
+            combine_inplace(tracer, METHODS[symbol[0]], left, [right])
+            return left
     if (
         isinstance(left, DictVariable)
         and symbol == "|="
@@ -152,27 +156,9 @@ def container_binary(
                     return seq
                 kind = ListVariable if seq.cls is list else TupleVariable
                 return stamp(tracer, kind(items * count.value))
-    if symbol in ("|", "&", "-", "^"):
-        a, b = set_entries(tracer, left), set_entries(tracer, right)
-        if a is not None and b is not None:
-            if symbol == "|":
-                merged = {**a, **{k: v for k, v in b.items() if k not in a}}
-            elif symbol == "&":
-                merged = {k: v for k, v in a.items() if k in b}
-            elif symbol == "-":
-                merged = {k: v for k, v in a.items() if k not in b}
-            else:
-                merged = {k: v for k, v in a.items() if k not in b}
-                merged.update({k: v for k, v in b.items() if k not in a})
-            cls = left.cls if isinstance(left, SetVariable) else set
-            cls = frozenset if cls is frozenset else set
-            if isinstance(left, SetVariable) and isinstance(right, SetVariable):
-                real = set_table(tracer, left), set_table(tracer, right)
-                if None not in real:
-                    table = BINARY[symbol][0](*real)
-                    return SetVariable({k: ConstantVariable(k) for k in table}, cls, table=table)
-            made = SetVariable(merged, cls)
-            made.table = None
+    if symbol in METHODS:
+        made = set_binary(tracer, symbol, left, right)
+        if made is not None:
             return made
         if symbol == "|" and isinstance(left, DictVariable) and isinstance(right, DictVariable):
             if left.cls is dict and right.cls is dict:
@@ -189,19 +175,19 @@ def container_binary(
     return None
 
 
-def set_entries(tracer: Tracer, v: Variable) -> dict[Any, Variable] | None:
-    """The elements of a set, or of a keys view, else None."""
-    if isinstance(v, SetVariable) and v.cls in (set, frozenset):
-        return v.entries(tracer)
-    if isinstance(v, DictViewVariable) and v.kind == "keys":
-        return {k: entry[0] for k, entry in v.target.load(tracer).items()}
-    return None
-
-
 def dispatch_binary(
-    tracer: Tracer, symbol: str, name: str, reflected: str, left: Variable, right: Variable
+    tracer: Tracer,
+    symbol: str,
+    written: str,
+    name: str,
+    reflected: str,
+    left: Variable,
+    right: Variable,
 ) -> Variable:
-    """Call ``__op__`` and ``__rop__`` in CPython's order (a subclass on the right goes first)."""
+    """Call ``__op__`` and ``__rop__`` in CPython's order (a subclass on the right goes first).
+
+    ``written`` is the operator of the program, perhaps an in-place one, for the error.
+    """
     left_cls, right_cls = left.python_type(), right.python_type()
     first = (left, right, name)
     second = (right, left, reflected)
@@ -223,7 +209,7 @@ def dispatch_binary(
             result = tracer.call(tracer.wrap_static(raw, where), [receiver, other], {})
             if not is_not_implemented(result):
                 return result
-        elif isinstance(receiver, (ConstantVariable, SequenceVariable, DictVariable)):
+        elif isinstance(receiver, (ConstantVariable, SequenceVariable, DictVariable, SetVariable)):
             # A built-in operator: it knows only built-in operands, which were tried before.
             seen_native = seen_native or not isinstance(other, (ConstantVariable, ObjectVariable))
         else:
@@ -247,7 +233,7 @@ def dispatch_binary(
         )
     tracer.raise_error(
         TypeError,
-        f"unsupported operand type(s) for {symbol}: "
+        f"unsupported operand type(s) for {written}: "
         f"{left_cls.__name__!r} and {right_cls.__name__!r}",
     )
 
@@ -267,5 +253,4 @@ def unary_op(tracer: Tracer, symbol: str, operand: Variable) -> Variable:
     cls = operand.python_type()
     if lookup_mro(cls, name)[0] is MISSING:
         tracer.raise_error(TypeError, f"bad operand type for unary {symbol}: {cls.__name__!r}")
-    method = load_attr(tracer, operand, name)
-    return tracer.call(method, [], {})
+    return tracer.call(load_special(tracer, operand, name), [], {})

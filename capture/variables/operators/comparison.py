@@ -25,12 +25,9 @@ from capture.variables.containers import (
 from capture.variables.functions import BuiltinVariable, MethodVariable
 from capture.variables.iteration import items_of
 from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
-from capture.variables.operators.arithmetic import (
-    is_not_implemented,
-    is_tensor_operand,
-    set_entries,
-)
+from capture.variables.operators.arithmetic import is_not_implemented, is_tensor_operand
 from capture.variables.operators.numbers import compare_scalars, fold
+from capture.variables.operators.set_algebra import set_entries, set_key
 from capture.variables.operators.subscripts import index_value
 from capture.variables.operators.tables import COMPARE
 from capture.variables.operators.truth import truth
@@ -56,7 +53,7 @@ def contains(tracer: Tracer, container: Variable, item: Variable) -> Variable:
     if isinstance(container, DictVariable):
         return boolean(container.get(tracer, item) is not None)
     if isinstance(container, SetVariable):
-        return boolean(tracer.hashed(item) in container.entries(tracer))
+        return boolean(set_key(tracer, item) in container.entries(tracer))
     if isinstance(container, DictViewVariable) and container.kind == "keys":
         return boolean(container.target.get(tracer, item) is not None)
     if isinstance(container, RangeVariable) and item.python_type() in (int, bool):
@@ -212,6 +209,10 @@ def container_compare(
     return None
 
 
+# Each pair of longer sequences that come from outside would cost two guards: Python compares them.
+_LONG = 1 << 10
+
+
 def compare_sequences(
     tracer: Tracer, symbol: str, left: SequenceVariable, right: SequenceVariable
 ) -> Variable:
@@ -219,6 +220,8 @@ def compare_sequences(
     a, b = left.items(tracer), right.items(tracer)
     if symbol in ("==", "!=") and len(a) != len(b):
         return boolean(symbol == "!=")
+    if min(len(a), len(b)) > _LONG and (left.source is not None or right.source is not None):
+        unsupported(reasons.UNKNOWN_OPERATION, f"`{symbol}` on long sequences")
     for x, y in zip(list(a), list(b), strict=False):
         if is_same(tracer, x, y) or equal(tracer, x, y):
             continue
@@ -243,12 +246,7 @@ def is_same(tracer: Tracer, left: Variable, right: Variable) -> bool:
     if left is right:
         return True
     if isinstance(left, ScalarVariable) or isinstance(right, ScalarVariable):
-        if left.python_type() is not right.python_type():
-            return False
-        # Python has one object for each small number.
-        left, right = (
-            v.specialize(tracer) if isinstance(v, ScalarVariable) else v for v in (left, right)
-        )
+        return same_number(tracer, left, right)
     if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
         return same_constant(tracer, left, right)
     if isinstance(left, BuiltinVariable) and isinstance(right, BuiltinVariable):
@@ -276,6 +274,23 @@ def is_same(tracer: Tracer, left: Variable, right: Variable) -> bool:
     return False
 
 
+def same_number(tracer: Tracer, left: Variable, right: Variable) -> bool:
+    """``is`` on numbers of which one at least is an input of the graph or computed from one."""
+    if left.python_type() is not right.python_type():
+        return False
+    if left.source is not None and right.source is not None:
+        examples = [v.example for v in (left, right) if isinstance(v, ScalarVariable)]
+        if len(examples) == 2:
+            same = examples[0] is examples[1]
+            tracer.guard((IsSame if same else IsNotSame)(left.source, right.source))
+            return same
+    left = left.specialize(tracer) if isinstance(left, ScalarVariable) else left
+    right = right.specialize(tracer) if isinstance(right, ScalarVariable) else right
+    assert isinstance(left, ConstantVariable)
+    assert isinstance(right, ConstantVariable)
+    return same_constant(tracer, left, right)
+
+
 _SINGLETONS = frozenset({type(None), bool, type(Ellipsis), type(NotImplemented)})
 
 
@@ -283,7 +298,9 @@ def same_constant(tracer: Tracer, left: ConstantVariable, right: ConstantVariabl
     """``is`` on constants: equal ones from outside may or may not be one object."""
     a, b = left.value, right.value
     same = type(a) is type(b) and a is b
-    if type(a) is not type(b) or type(a) in _SINGLETONS or a != b:
+    if type(a) is not type(b) or type(a) in _SINGLETONS:
+        return same
+    if a != b and not (a != a and b != b):
         return same
     if left.source is not None and right.source is not None:
         tracer.guard((IsSame if same else IsNotSame)(left.source, right.source))

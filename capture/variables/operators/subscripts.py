@@ -213,7 +213,7 @@ def list_setitem(tracer: Tracer, obj: ListVariable, key: Variable, value: Variab
     if not -len(items) <= index < len(items):
         word = "deque" if obj.is_deque else "list assignment"  # for a deletion too
         tracer.raise_error(IndexError, f"{word} index out of range")
-    obj.change(tracer)
+    obj.change(tracer, moves=value is None)
     if value is None:
         del items[index]
     else:
