@@ -32,7 +32,7 @@ from capture.errors import (
     SkipFrame,
     Unsupported,
 )
-from capture.guards.kinds import AllDistinct, IsNotSame
+from capture.guards.kinds import AllDistinct, ExprHolds, IsNotSame
 from capture.guards.torch_kinds import state_is_foreign
 from capture.hiding import hide
 from capture.instructions.analysis import rebound_in_loops
@@ -315,6 +315,7 @@ class _Piece:
         if tracer.signal is not None:
             self.report_break(tracer.signal)
         self.guard_aliases()
+        tracer.guard_decisions()
         if self.nothing_captured():
             return None
         self.converter.pieces += 1
@@ -376,6 +377,9 @@ class _Piece:
         """What is written to through one name must not be reached through another one later."""
         tracer = self.tracer
         self.guard_gradients()
+        for source in tracer.graph.no_views:
+            assert isinstance(source, Source)
+            tracer.guard(ExprHolds((source,), is_no_view, f"{source.name} is no view"))
         changed = [v for v in tracer.effects.changed_objects() if v.source is not None]
         if not changed:
             return
@@ -678,6 +682,11 @@ def _carried_numbers(code: types.CodeType, outcome: Outcome) -> set[Source]:
         found.add(_stack_source(place, depth))
         place += 1
     return found
+
+
+def is_no_view(tensor: torch.Tensor) -> bool:
+    """True for a tensor that is no view of another one."""
+    return not tensor._is_view()
 
 
 def _is_attribute(source: Source | None) -> bool:

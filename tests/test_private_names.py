@@ -35,6 +35,7 @@ PRIVATE_FILES = {
     "symbolic_convert/translator.py": "the call of modules, whose globals hold hooks",
     "variables/higher_order/autograd_function.py": "whether a functorch transform is active",
     "variables/marks.py": "marks that torch's own frontend puts on functions",
+    "variables/tensor_groups.py": "the grouping that foreach code begins with",
     "variables/torch_calls.py": "private functions that torch's Python code calls",
 }
 

@@ -706,17 +706,25 @@ storages_hold(const Run *run, const PostCheck *post)
 static bool
 expression_holds(const Run *run, const PostCheck *post)
 {
-    PyObject *arguments[16];
+    PyObject *few[16], **arguments = few;
     if (post->n_slots > 16) {
-        return false;
-    }
-    for (int i = 0; i < post->n_slots; i++) {
-        arguments[i] = run->slots[post->slots[i]];
-        if (arguments[i] == NULL) {
+        arguments = PyMem_Malloc((size_t)post->n_slots * sizeof(PyObject *));
+        if (arguments == NULL) {
             return false;
         }
     }
-    PyObject *answer = PyObject_Vectorcall(post->object, arguments, (size_t)post->n_slots, NULL);
+    bool there = true;
+    for (int i = 0; i < post->n_slots; i++) {
+        arguments[i] = run->slots[post->slots[i]];
+        there = there && arguments[i] != NULL;
+    }
+    PyObject *answer = NULL;
+    if (there) {
+        answer = PyObject_Vectorcall(post->object, arguments, (size_t)post->n_slots, NULL);
+    }
+    if (arguments != few) {
+        PyMem_Free(arguments);
+    }
     bool holds = answer != NULL && PyObject_IsTrue(answer) == 1;
     Py_XDECREF(answer);
     return holds;

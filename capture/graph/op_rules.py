@@ -121,7 +121,6 @@ _BREAK_MODULES = (
     "torch.autograd",
     "torch.utils.checkpoint",
     "torch.utils.data",
-    "torch.optim",
     "torch.utils.cpp_extension",
     "torch.utils.tensorboard",
     "torch.func",
@@ -215,6 +214,7 @@ RAISING_ON_INTEGERS = _words(
     "div div_ floor_divide floor_divide_ remainder remainder_ fmod fmod_ __rdiv__"
 )
 _RAISING_PREFIXES = ("linalg_", "_linalg_", "_assert")
+_NEVER_RAISING = _words("linalg_vector_norm linalg_cross linalg_vecdot linalg_diagonal")
 
 # Functions in which a Python number may take any value without changing shapes, types or success.
 _SCALAR_SAFE = _words("""
@@ -447,7 +447,7 @@ def _base_may_raise(base: str) -> bool:
     return (
         base in _RAISING_OPERATORS
         or base in RAISING_ON_INTEGERS
-        or base.startswith(_RAISING_PREFIXES)
+        or (base.startswith(_RAISING_PREFIXES) and base not in _NEVER_RAISING)
     )
 
 

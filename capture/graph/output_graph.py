@@ -81,6 +81,11 @@ class OutputGraph:
         switches: the fields of torch's state that some call changes.
         backward_calls: how many calls of autograd there are.
         rewrites_recorded: whether some call writes to what autograd may have saved before.
+        placeholders: the nodes of the inputs, in order.
+        group_of: of each node that is a tensor, its ``alias_group``.
+        writes: of each node that writes to memory, the alias groups it writes to.
+        no_views: the keys of inputs that must not be views: autograd could refuse a write then.
+        drawing: the nodes that draw random numbers.
     """
 
     def __init__(self, name: str, state: TorchState | None = None) -> None:
@@ -95,16 +100,20 @@ class OutputGraph:
         self.uses_rng = False
         self.may_raise = False
         self.switches: set[str] = set()
-        self._placeholders: list[fx.Node] = []
+        self.placeholders: list[fx.Node] = []
         self._groups = 0
         self._by_view_group: dict[int, list[TensorValue]] = {}
         self._input_groups: dict[tuple[str, int], int] = {}
-        self._input_alias_groups: set[int] = set()
+        self._input_alias_groups: dict[int, list[tuple[object, ViewKind]]] = {}
+        self.no_views: dict[object, None] = {}
         self._recorded_groups: set[int] = set()  # alias groups that autograd may have saved
         self.rewrites_recorded = False
         self.backward_calls = 0
         self._parts: list[fx.Node] = []
         self._dirty: set[int] = set()  # groups of inputs that were written to
+        self.group_of: dict[fx.Node, int] = {}
+        self.writes: dict[fx.Node, set[int]] = {}
+        self.drawing: set[fx.Node] = set()
 
     @property
     def state(self) -> TorchState:
@@ -141,9 +150,16 @@ class OutputGraph:
             value.history = History(untold="it reaches a tensor that was computed before the graph")
         elif meta.requires_grad:
             value.history = History(leaf=value)
-        self._input_alias_groups.add(alias_group)
+        self.group_of[node] = alias_group
+        self._note_input(alias_group, key, kind)
         self._by_view_group.setdefault(view_group, []).append(value)
         return value
+
+    def _note_input(
+        self, alias_group: int, key: object = None, kind: ViewKind = ViewKind.VIEW
+    ) -> None:
+        """Note the memory of an input; unless it is known to be no view, it may be one."""
+        self._input_alias_groups.setdefault(alias_group, []).append((key, kind))
 
     def add_scalar_input(self, name: str, number: int | float | bool, key: object) -> ScalarValue:
         """Make a Python number an input."""
@@ -151,10 +167,24 @@ class OutputGraph:
             self._placeholder(name, number, key), type(number), number, is_input=True
         )
 
+    def item(self, tensor: TensorValue, frame_summary: FrameSummary = None) -> ScalarValue:
+        """Add ``tensor.item()``: a number that only the graph knows.
+
+        Raises:
+            CannotPropagate: if the tensor has no such number, or not of one type.
+        """
+        meta = tensor.meta
+        pytype = _NUMBER_TYPES.get(meta.dtype)
+        if pytype is None or any(size != 1 for size in meta.shape) or not meta.is_plain:
+            raise CannotPropagate(f"item() of {meta.dtype} {list(meta.shape)}")
+        return ScalarValue(
+            self._node("call_method", "item", (tensor.node,), {}, frame_summary), pytype, None
+        )
+
     def _placeholder(self, name: str, example: object, key: object) -> fx.Node:
-        last = self._placeholders[-1] if self._placeholders else None
+        last = self.placeholders[-1] if self.placeholders else None
         node = append_placeholder(self.graph, name, last)
-        self._placeholders.append(node)
+        self.placeholders.append(node)
         self.inputs.append(key)
         self.examples.append(example)
         return node
@@ -223,20 +253,26 @@ class OutputGraph:
             # It gives back its argument (dropout in eval mode, ...): the program's step all the
             # same, and what a backend may look for. The tensor goes on under the new node.
             given = tensors[outcome.result.position]
-            given.node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
+            node = given.node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
+            self.group_of[node] = given.alias_group
             if outcome.written or outcome.changed:
-                self._write(outcome, tensors)
+                self._write(node, outcome, tensors)
+            if outcome.uses_rng:
+                self.drawing.add(node)
             return given
         if not outcome.needs_node:
             return self._result(outcome.result, None, tensors)
         node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
         if outcome.written or outcome.changed:
-            self._write(outcome, tensors)
+            self._write(node, outcome, tensors)
+        if outcome.uses_rng:
+            self.drawing.add(node)
         result = outcome.result
         if type(result) is FreshResult:  # the common case
             group = self._new_group()
             node.meta["capture_meta"] = result.meta
             value = TensorValue(node, result.meta, group, group)
+            self.group_of[node] = group
             if result.meta.requires_grad:
                 self._record(value, result.links, tensors)
             self._by_view_group[group] = [value]
@@ -315,6 +351,7 @@ class OutputGraph:
     ) -> TensorValue:
         node.meta["capture_meta"] = meta
         value = TensorValue(node, meta, alias_group, view_group, kind)
+        self.group_of[node] = alias_group
         self._by_view_group.setdefault(view_group, []).append(value)
         return value
 
@@ -410,8 +447,9 @@ class OutputGraph:
             ):
                 raise CannotPropagate("an in-place operator on a view of a leaf that needs grad")
 
-    def _write(self, outcome: Outcome, tensors: list[TensorValue]) -> None:
+    def _write(self, node: fx.Node, outcome: Outcome, tensors: list[TensorValue]) -> None:
         """Apply to the values what an in-place operator does to them and to their family."""
+        self.writes[node] = {tensors[index].alias_group for index in outcome.written}
         changed = dict(outcome.changed)
         self._rewrite(outcome, tensors)
         for index in outcome.written:
@@ -419,8 +457,8 @@ class OutputGraph:
             if value.alias_group in self._input_alias_groups:
                 self.mutates_inputs = True
                 self._dirty.add(value.alias_group)
-                # what lies behind an input that is a view is known when the graph runs
-                self.may_raise = self.may_raise or outcome.recorded
+                if outcome.recorded:
+                    self._write_recorded(self._input_alias_groups[value.alias_group])
             self.may_raise = self.may_raise or any(
                 other is not value and other.alias_group == value.alias_group for other in tensors
             )
@@ -436,6 +474,16 @@ class OutputGraph:
                         member.meta = member.meta._replace(
                             requires_grad=True, is_leaf=False, has_grad_fn=True
                         )
+
+    def _write_recorded(self, inputs: list[tuple[object, ViewKind]]) -> None:
+        """Note a write that autograd records to inputs that share memory.
+
+        What lies behind an input that is a view is known when the graph runs.
+        """
+        if all(kind is ViewKind.NOT_A_VIEW for _, kind in inputs):
+            self.no_views.update((key, None) for key, _ in inputs)
+        else:
+            self.may_raise = True
 
     # --- numbers and state ---------------------------------------------------------------------
 
@@ -469,8 +517,7 @@ class OutputGraph:
         if type(example) not in (int, float, bool):
             raise CannotPropagate(f"a number computed as a {type(example).__name__}")
         node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
-        if op_rules.name_of(target) not in _TOTAL_ARITHMETIC:
-            self.may_raise = True
+        self.may_raise = self.may_raise or not _is_total(op_rules.name_of(target), numbers)
         return ScalarValue(node, type(example), example if known else None)
 
     def _state_call(
@@ -546,7 +593,7 @@ class OutputGraph:
                 self.graph.erase_node(part)
         keys: list[object] = []
         kept: list[Any] = []
-        for node, key, example in zip(self._placeholders, self.inputs, examples, strict=True):
+        for node, key, example in zip(self.placeholders, self.inputs, examples, strict=True):
             if node.users:
                 keys.append(key)
                 kept.append(example)
@@ -603,9 +650,23 @@ def _state_key(state: TorchState) -> int:
     return _state_keys.setdefault(state, len(_state_keys))
 
 
+_NUMBER_TYPES: dict[torch.dtype, type] = {
+    **dict.fromkeys((torch.float64, torch.float32, torch.float16, torch.bfloat16), float),
+    **dict.fromkeys((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), int),
+    torch.bool: bool,
+}
+
 _TOTAL_ARITHMETIC = frozenset(
     {"add", "sub", "mul", "neg", "pos", "abs", "eq", "ne", "lt", "le", "gt", "ge", "min", "max"}
 )
+
+
+def _is_total(name: str, numbers: list[Any]) -> bool:
+    """Tell whether arithmetic cannot raise whatever the numbers of the graph are."""
+    if name in ("truediv", "floordiv", "mod"):
+        divisor = numbers[1]
+        return divisor.nonzero if type(divisor) is ScalarValue else divisor != 0
+    return name in _TOTAL_ARITHMETIC
 
 
 def _is_python_arithmetic(target: Any) -> bool:

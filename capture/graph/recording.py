@@ -68,6 +68,9 @@ def decides(func: Any, args: Sequence[Any]) -> bool:
     return [str(given.type) for given in func._schema.returns] == ["bool"]
 
 
+_BY_MASK = frozenset(("index_put", "index_put_", "_index_put_impl_"))
+
+
 class Recording:
     """What is noted of each operator before it runs.
 
@@ -95,7 +98,9 @@ class Recording:
         schema = func._schema
         name = schema.name
         base = name.removeprefix("aten::")
-        if base not in RAISING_ON_INTEGERS or not _floating(args):
+        if base in _BY_MASK and _only_masks(args):
+            self.names.add("aten::add")  # what was broadcast to a mask's shape always fits
+        elif base not in RAISING_ON_INTEGERS or not _floating(args):
             self.names.add(name)
         else:
             self.names.add("aten::add")  # on floats these cannot raise
@@ -136,6 +141,14 @@ def _floating(args: Sequence[Any]) -> bool:
     return any(
         isinstance(arg, torch.Tensor) and (arg.is_floating_point() or arg.is_complex())
         for arg in args
+    )
+
+
+def _only_masks(args: Sequence[Any]) -> bool:
+    """Tell whether one number is written where masks say so; the shapes are checked anyway."""
+    return args[2].numel() == 1 and all(
+        index is None or (isinstance(index, torch.Tensor) and index.dtype is torch.bool)
+        for index in args[1]
     )
 
 

@@ -60,7 +60,7 @@ class SubGraph(OutputGraph):
         node.meta["capture_meta"] = meta
         group = self._new_group()
         value = TensorValue(node, meta, group, group, is_input=True)
-        self._input_alias_groups.add(group)
+        self._note_input(group)
         self._by_view_group[group] = [value]
         return value
 
@@ -107,9 +107,9 @@ class SubGraph(OutputGraph):
         return known
 
     def _own_placeholder(self, name: str) -> fx.Node:
-        last = self._placeholders[-1] if self._placeholders else None
+        last = self.placeholders[-1] if self.placeholders else None
         node = append_placeholder(self.graph, name, last)
-        self._placeholders.append(node)
+        self.placeholders.append(node)
         return node
 
     def _lift_tensor(self, outer: TensorValue) -> TensorValue:
@@ -126,7 +126,7 @@ class SubGraph(OutputGraph):
             outer.view_kind,
             is_input=True,
         )
-        self._input_alias_groups.add(value.alias_group)
+        self._note_input(value.alias_group)
         self._by_view_group.setdefault(value.view_group, []).append(value)
         self.lifted.append(outer)
         self._inner[id(outer)] = value

@@ -88,9 +88,10 @@ class ScalarValue:
         node: what computes it.
         pytype: its exact type: int, float or bool.
         example: its value in the call that is being captured, or None if only the graph knows it.
+        nonzero: whether it is known not to be zero in any call.
     """
 
-    __slots__ = ("__weakref__", "example", "is_input", "node", "pytype")
+    __slots__ = ("__weakref__", "example", "is_input", "node", "nonzero", "pytype")
 
     def __init__(
         self,
@@ -103,6 +104,7 @@ class ScalarValue:
         self.node = node
         self.pytype = pytype
         self.example = example
+        self.nonzero = False
         self.is_input = is_input
 
     def __repr__(self) -> str:

@@ -24,6 +24,7 @@ import torch
 from capture import break_reasons as reasons
 from capture.graph.state import put_back, snapshot
 from capture.instructions.ops import Op
+from capture.polyfills.optimizers import OPTIMIZERS, QUIET, UnrecordedRange
 from capture.variables.base import LazyVariable, Variable, unsupported
 from capture.variables.functions import MethodVariable
 from capture.variables.gradients import is_none
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Failure", "in_try", "rewinding", "state_restoring"]
 
-# Context managers that only set torch's state: the piece itself puts that back.
+# Context managers that only set torch's state: the piece itself puts that back. Or do nothing.
 _STATE_MANAGERS = (
+    UnrecordedRange,
     torch.no_grad,
     torch.enable_grad,
     torch.set_grad_enabled,
@@ -74,9 +76,10 @@ class Failure:
             GraphBreak: the node must not be in this piece.
         """
         handled = in_try(tracer, self.exits)
+        lenient = may_raise and _is_optimizers_number(tracer, target)
         self.guarded = self.guarded or handled
         if may_raise:
-            cares = handled or not self._leaves_right(tracer.effects.journal)
+            cares = handled or not (lenient or self._leaves_right(tracer.effects.journal))
             if tracer.graph.mutates_inputs and (cares or self.matters):
                 tracer.mutations += 1
                 unsupported(reasons.WITHIN_GRAPH_ERROR, getattr(target, "__name__", target))
@@ -125,6 +128,19 @@ def gradients_written(
     return found
 
 
+def _is_optimizers_number(tracer: Translator, target: Any) -> bool:
+    """True for arithmetic on Python numbers in torch's optimizers.
+
+    It fails only on options that their constructors refuse (a beta of 1). If somebody has put such
+    an option there afterwards, the exception leaves a step half done, as in eager; the state that
+    the step was to begin with is missing then.
+    """
+    module = getattr(target, "__module__", None)
+    if module not in ("_operator", "builtins", "math"):
+        return False
+    return tracer.calling_code().co_filename.startswith(OPTIMIZERS)
+
+
 def _raised_on_data(error: BaseException) -> bool:
     """False where memory ran out: that can happen at any node, behind changes too."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
@@ -139,6 +155,8 @@ def in_try(tracer: Translator, exits: dict[Source, Variable] | None = None) -> b
     """True if some frame has a handler here. ``exits`` takes torch's own context managers."""
     found = False
     for frame in tracer.frames:
+        if id(frame.code) in QUIET:
+            continue
         for entry in _handlers(frame):
             if not _reacts(frame, entry):
                 continue

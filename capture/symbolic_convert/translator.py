@@ -18,13 +18,22 @@ from capture import break_reasons as reasons
 from capture import polyfills
 from capture.config import settings as config
 from capture.errors import GraphBreak, Signal, SkipFrame
+from capture.graph.foresight import Foresight, Undecidable
 from capture.graph.gradients import leaf_gradients
 from capture.graph.output_graph import OutputGraph
 from capture.graph.propagate import OperatorError
 from capture.graph.tensor_meta import CannotPropagate
 from capture.graph.values import ScalarValue, TensorValue
 from capture.guards.guard_set import GuardSet
-from capture.guards.kinds import BoundCell, IdIs, IsSame, TypeAttrAbsent, UnboundCell
+from capture.guards.kinds import (
+    BoundCell,
+    ExprHolds,
+    IdIs,
+    IsSame,
+    StoragesAre,
+    TypeAttrAbsent,
+    UnboundCell,
+)
 from capture.guards.torch_kinds import StateIs, read_state
 from capture.instructions.ops import Op
 from capture.side_effects import SideEffects
@@ -63,7 +72,7 @@ from capture.variables.functions import (
 from capture.variables.marks import marker_of
 from capture.variables.objects import ClassVariable, ExceptionVariable, SuperVariable, lookup_mro
 from capture.variables.tensor import TensorVariable
-from capture.variables.wrap import refuse_unfinished, wrap, wrap_static
+from capture.variables.wrap import is_part_of_object, refuse_unfinished, wrap, wrap_static
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,6 +118,7 @@ class Translator:
     ) -> None:
         self.func = func
         self.graph = OutputGraph(name)
+        self.foresight = Foresight(self.graph, is_part_of_object)
         self.initial_state = self.graph.state
         self.guards = GuardSet()
         self.effects = SideEffects(self)
@@ -236,6 +246,10 @@ class Translator:
         found = fn.globals.get_hashed(self, name)
         return None if found is None else found.realize(self)
 
+    def calling_code(self) -> types.CodeType:
+        """The code that makes the current call."""
+        return self.frames[-1].code
+
     def is_dynamic(self, source: Source, value: object) -> bool:
         """True if the number was seen to change: it is an input of the graph then."""
         return source in self.dynamic_sources
@@ -307,8 +321,38 @@ class Translator:
             self.mutations += 1
         return self.wrap_result(result)
 
+    def decide(self, v: TensorVariable | ScalarVariable, what: str) -> bool:
+        """The truth of a value of the graph, where it can be told beforehand; else break."""
+        node = v.value.node if isinstance(v, TensorVariable) else v.scalar.node
+        try:
+            return self.foresight.outcome(node)
+        except Undecidable:
+            unsupported(reasons.DATA_DEPENDENT, what)
+
+    def guard_decisions(self) -> None:
+        """Guard that what was decided on values of the graph would be decided so again."""
+        found = self.foresight.check()
+        if found is None:
+            return
+        check, sources, examples = found
+        names = ", ".join(source.name for source in sources)
+        self.guard(ExprHolds(tuple(sources), check, f"decisions on {names}"))
+        tensors = [(s, e) for s, e in zip(sources, examples, strict=True) if s in self.real_tensors]
+        if len(tensors) > 1:
+            kept = tuple(source for source, _ in tensors)
+            self.guard(StoragesAre.of(kept, [tensor for _, tensor in tensors]))
+
+    def scalar_item(self, tensor: TensorVariable) -> Variable:
+        """``tensor.item()`` as a number that only the graph knows."""
+        try:
+            result = self.graph.item(tensor.value, self.stack_summary())
+        except CannotPropagate as error:
+            unsupported(reasons.DATA_DEPENDENT, str(error))
+        self.mutations += 1
+        return self.wrap_result(result)
+
     def scalar_call(
-        self, fn: Any, args: list[Variable], text: str, sources: tuple[Source, ...]
+        self, fn: Any, args: list[Variable], text: str | None, sources: tuple[Source, ...]
     ) -> Variable:
         """Arithmetic on Python numbers in the graph."""
         graph_args = tuple(self.graph_argument(a) for a in args)

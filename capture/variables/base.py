@@ -223,6 +223,9 @@ class Tracer(Protocol):
     def torch_module_global(self, name: str) -> Variable | None:
         """A global of ``torch.nn.modules.module``."""
 
+    def calling_code(self) -> types.CodeType:
+        """The code that makes the current call."""
+
     def is_dynamic(self, source: Source, value: object) -> bool:
         """True if a number was seen to change: it is an input of the graph then."""
 
@@ -317,9 +320,18 @@ class Tracer(Protocol):
         """Add a backward call to the graph; the gradients of ``leaves``."""
 
     def scalar_call(
-        self, fn: Any, args: list[Variable], text: str, sources: tuple[Source, ...]
+        self, fn: Any, args: list[Variable], text: str | None, sources: tuple[Source, ...]
     ) -> Variable:
-        """Arithmetic on numbers in the graph; ``text`` is its expression over the sources."""
+        """Arithmetic on numbers in the graph; ``text`` is its expression over the sources.
+
+        There is no text where only the graph knows one of the numbers.
+        """
+
+    def decide(self, v: TensorVariable | ScalarVariable, what: str) -> bool:
+        """The truth of a value of the graph, where it can be told beforehand; else break."""
+
+    def scalar_item(self, tensor: TensorVariable) -> Variable:
+        """``tensor.item()`` as a number that only the graph knows."""
 
 
 def unsupported(reason: BreakReason, what: object = "") -> NoReturn:

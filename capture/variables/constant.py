@@ -86,6 +86,11 @@ class ScalarVariable(Variable):
         return self._text
 
     @property
+    def known(self) -> bool:
+        """False for what an operator of the graph gave, or was computed from such a number."""
+        return self._text is not None
+
+    @property
     def example(self) -> Any:
         """The number's value in the call that is being captured."""
         return self.scalar.example
@@ -96,14 +101,15 @@ class ScalarVariable(Variable):
 
     def specialize(self, tracer: Tracer) -> ConstantVariable:
         """Treat the number as a constant from here on, and guard that it is the same."""
+        text = self.text  # breaks for what only the graph knows
         value = self.example
         if self.source is not None:
             tracer.guard(Equals(self.source, value))
             return ConstantVariable(value, self.source)
         if type(value) is float:  # by its text: nan equals nan, and -0.0 is not 0.0
-            guard_expression(tracer, f"repr({self.text}) == {repr(value)!r}", self.sources)
+            guard_expression(tracer, f"repr({text}) == {repr(value)!r}", self.sources)
         else:
-            guard_expression(tracer, f"({self.text}) == {value!r}", self.sources)
+            guard_expression(tracer, f"({text}) == {value!r}", self.sources)
         return ConstantVariable(value)
 
 

@@ -20,7 +20,14 @@ from capture.guards.kinds import (
     LenIs,
     constant_key,
 )
-from capture.sources import DictItemSource, DictKeySource, DictValueSource, ItemSource, Source
+from capture.sources import (
+    DictItemSource,
+    DictKeySource,
+    DictLookupSource,
+    DictValueSource,
+    ItemSource,
+    Source,
+)
 from capture.variables.base import (
     DELETED,
     MISSING,
@@ -31,6 +38,7 @@ from capture.variables.base import (
 )
 from capture.variables.constant import ConstantVariable
 from capture.variables.objects import ClassVariable, ObjectVariable
+from capture.variables.tensor import TensorVariable
 
 # Containers from outside with more items than this are left to Python: each item is a variable.
 _LOAD_LIMIT = 1 << 16
@@ -200,6 +208,11 @@ class ObjectKey:
         return self.tracer.equal(self.variable, other.variable)
 
 
+def _resolved(v: Variable) -> Variable | None:
+    """The variable proper, if something has depended on it."""
+    return v.real if isinstance(v, LazyVariable) else v
+
+
 class DictVariable(ObjectVariable):
     """A dict or an instance of a subclass: keys to (key variable, value variable)."""
 
@@ -268,8 +281,8 @@ class DictVariable(ObjectVariable):
 
     def get(self, tracer: Tracer, key: Variable) -> Variable | None:
         """The value stored under a key, or None; guards only what this look-up depends on."""
-        hashed = key_of(tracer, key)
-        return self.get_hashed(tracer, hashed, key)
+        key = key.realize(tracer)
+        return self.get_hashed(tracer, key_of(tracer, key), key)
 
     def get_hashed(
         self, tracer: Tracer, hashed: Any, key: Variable | None = None
@@ -281,6 +294,10 @@ class DictVariable(ObjectVariable):
         if self.loaded:
             return None
         if not is_constant_key(hashed):
+            if isinstance(key, TensorVariable):
+                known, found = self._by_tensor(tracer, key)
+                if known:
+                    return found
             entry = self.load(tracer).get(hashed)
             return None if entry is None else entry[1]
         source = self.source
@@ -293,10 +310,44 @@ class DictVariable(ObjectVariable):
         tracer.guard(DictLacks(source, hashed))
         return None
 
+    def _by_tensor(self, tracer: Tracer, key: TensorVariable) -> tuple[bool, Variable | None]:
+        """The value under a tensor, which hashes by identity: no other key matters.
+
+        Returns:
+            Whether the answer is known without a look at all keys, and the answer.
+        """
+        source, real = self.source, tracer.real_value(key)
+        if real is MISSING:
+            return key.source is None, None  # it is younger than the dict
+        assert source is not None
+        assert key.source is not None
+        if dict.__contains__(self.value, real):
+            value = dict.__getitem__(self.value, real)
+            return True, LazyVariable(value, DictLookupSource(source, key.source))
+        if self.value:
+            return False, None
+        tracer.guard(LenIs(source, 0))
+        return True, None
+
+    def _holds(self, tracer: Tracer, hashed: Any, item: Variable) -> bool:
+        """True if a tensor is stored where it is already: nothing happens."""
+        known = _resolved(item)
+        if not isinstance(known, TensorVariable):
+            return False
+        entry = self.entries.get(hashed)
+        if entry is not None:
+            return entry is not DELETED and _resolved(entry[1]) is known
+        if self.loaded or self.source is None or not is_constant_key(hashed):
+            return False
+        return known.source == DictItemSource(self.source, hashed)
+
     def set(self, tracer: Tracer, key: Variable, item: Variable) -> None:
         """Store a value under a key and journal it."""
+        key = key.realize(tracer)
         hashed = key_of(tracer, key)
-        if not self.loaded and not is_constant_key(hashed):
+        if self._holds(tracer, hashed, item):
+            return
+        if not self.loaded and not is_constant_key(hashed) and not isinstance(key, TensorVariable):
             self.load(tracer)
         entry = self.entries.get(hashed)
         if entry is not None and entry is not DELETED and is_finalized(entry[1]):

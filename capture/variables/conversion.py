@@ -121,8 +121,6 @@ def wrap_result(tracer: Tracer, value: Any) -> Variable:
     if kind is list:
         return ListVariable([wrap_result(tracer, v) for v in value])
     if isinstance(value, ScalarValue):
-        if value.example is None:
-            unsupported(reasons.DATA_DEPENDENT, "A number that only the graph knows")
         return ScalarVariable(value, None, (), None)
     if isinstance(value, StateToken):
         return ObjectVariable(type(value), value)

@@ -7,10 +7,11 @@ graph takes and gives gradients as values.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from capture import break_reasons as reasons
-from capture.variables.base import Tracer, Variable, unsupported
+from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.tensor import TensorVariable
 
@@ -26,13 +27,22 @@ def is_none(v: Variable | None) -> bool:
 
 
 def read_grad(tracer: Tracer, obj: TensorVariable) -> Variable:
-    """``tensor.grad`` of a leaf; reading it of another tensor warns, so Python does that."""
+    """``tensor.grad``; Python reads it of a tensor that is no leaf and has none: that warns."""
     if obj.grad is None:
-        if obj.meta.has_grad_fn:
+        if obj.meta.has_grad_fn and not _has_real_grad(tracer, obj):
             unsupported(reasons.UNKNOWN_ATTRIBUTE, "Tensor.grad of a tensor that is no leaf")
         obj.grad = NONE if obj.source is None else tracer.tensor_grad(obj).realize(tracer)
         obj.initial_grad = obj.grad
     return obj.grad
+
+
+def _has_real_grad(tracer: Tracer, obj: TensorVariable) -> bool:
+    real = tracer.real_value(obj)
+    if real is MISSING:
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return real.grad is not None
 
 
 def store_grad(tracer: Tracer, obj: TensorVariable, value: Variable) -> None:

@@ -13,12 +13,14 @@ from typing import Any
 import torch
 
 from capture import break_reasons as reasons
-from capture.graph.op_rules import RuleKind, classify, classify_method
+from capture.config import settings as config
+from capture.graph.op_rules import RuleKind, classify, classify_method, name_of
 from capture.guards.kinds import IdIs
-from capture.variables import backward, operators
+from capture.polyfills.optimizers import OPTIMIZERS
+from capture.variables import backward, operators, tensor_groups
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, boolean
-from capture.variables.containers import DictVariable, ListVariable, TupleVariable
+from capture.variables.containers import TupleVariable
 from capture.variables.objects import ObjectVariable
 from capture.variables.tensor import TensorVariable
 
@@ -57,6 +59,9 @@ def call_rule(
         return graph_node(tracer, value, args, kwargs)
     if kind is RuleKind.CONSTANT:
         return constant_call(tracer, value, rule.name, args, kwargs)
+    if rule.name == "item" and len(args) == 1 and not kwargs and captures_numbers(tracer):
+        if isinstance(args[0], TensorVariable):
+            return tracer.scalar_item(args[0])
     reason = reasons.BACKWARD if rule.name in _AUTOGRAD else reasons.UNKNOWN_CALLABLE
     if "depends on data" in rule.reason:
         unsupported(reasons.DATA_DEPENDENT, f"`{rule.name}`")
@@ -64,6 +69,16 @@ def call_rule(
     name = getattr(value, "__qualname__", rule.name)
     called = f"{module}.{name}" if module else name
     unsupported(reason, f"`{called}`" if reason is reasons.BACKWARD else called)
+
+
+def captures_numbers(tracer: Tracer) -> bool:
+    """True where a number in a tensor becomes a number of the graph.
+
+    Torch's optimizers take a step's count out of a tensor, to go on in Python's arithmetic.
+    """
+    if config.capture_scalar_outputs:
+        return True
+    return tracer.calling_code().co_filename.startswith(OPTIMIZERS)
 
 
 def _touches_tensor(tracer: Tracer, v: Variable) -> bool:
@@ -108,6 +123,7 @@ def graph_node(
     tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]
 ) -> Variable:
     """Put a call of a function into the graph."""
+    kwargs = numbers_for_factors(tracer, name_of(value), kwargs) if kwargs else kwargs
     return tracer.graph_call("call_function", value, args, kwargs)
 
 
@@ -124,7 +140,28 @@ def graph_method(
         unsupported(reasons.UNKNOWN_CALLABLE, f"Tensor.{name}")
     if rule.kind is RuleKind.CONSTANT:
         return constant_method(tracer, name, args, kwargs)
+    kwargs = numbers_for_factors(tracer, name, kwargs) if kwargs else kwargs
     return tracer.graph_call("call_method", name, args, kwargs)
+
+
+def numbers_for_factors(
+    tracer: Tracer, name: str, kwargs: dict[str, Variable]
+) -> dict[str, Variable]:
+    """Take the number out of a tensor that is given as a factor, as torch's argument parser does.
+
+    A learning rate may be a tensor.
+    """
+    factor = _FACTORS.get(name.rstrip("_"))
+    given = kwargs.get(factor) if factor is not None else None
+    if factor is None or given is None or not captures_numbers(tracer):
+        return kwargs
+    given = given.realize(tracer)
+    if not isinstance(given, TensorVariable):
+        return kwargs
+    return {**kwargs, factor: tracer.scalar_item(given)}
+
+
+_FACTORS = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
 
 
 # --- constants -----------------------------------------------------------------------------------
@@ -258,9 +295,14 @@ def _false(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) ->
 
 
 def _is_compiling(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
-    """True for the program; torch's own code would choose another computation than in eager."""
-    frames: Any = getattr(tracer, "frames", ())
-    return boolean(not (frames and frames[-1].code.co_filename.startswith(_TORCH)))
+    """True for the program; torch's own code would choose another computation than in eager.
+
+    But what its optimizers skip is a look at accelerators, which is nothing where there is none.
+    """
+    code = tracer.calling_code()
+    if not code.co_filename.startswith(_TORCH):
+        return TRUE
+    return boolean(code.co_name.endswith("_graph_capture_health_check"))
 
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -290,32 +332,10 @@ def _privateuse1_name(
     return ConstantVariable(torch._C._get_privateuse1_backend_name())
 
 
-def _group_tensors(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
-    """What foreach code groups its lists by: metadata decides, so it is known now.
-
-    The order of several groups is a hash table's; only one group is captured.
-    """
-    columns = [tracer.iterate(column) for column in tracer.iterate(args[0])]
-    with_indices = tracer.as_python(args[1] if len(args) > 1 else kwargs.get("with_indices", FALSE))
-    firsts = [v.realize(tracer) for v in columns[0]] if columns else []
-    if not firsts or not all(isinstance(v, TensorVariable) for v in firsts):
-        unsupported(reasons.UNKNOWN_CALLABLE, "_group_tensors_by_device_and_dtype")
-    kinds = {(v.meta.device, v.meta.dtype) for v in firsts if isinstance(v, TensorVariable)}
-    if len(kinds) != 1 or any(len(column) != len(firsts) for column in columns):
-        unsupported(reasons.UNKNOWN_CALLABLE, "_group_tensors_by_device_and_dtype of several kinds")
-    device, dtype = kinds.pop()
-    lists = ListVariable([ListVariable(list(column)) for column in columns])
-    numbers = [ConstantVariable(i) for i in range(len(firsts))] if with_indices else []
-    key = TupleVariable([ConstantVariable(device), ConstantVariable(dtype)])
-    result = DictVariable()
-    result.set(tracer, key, TupleVariable([lists, ListVariable(list(numbers))]))
-    return result
-
-
 _SPECIAL: dict[Any, _Special] = {
     torch.Tensor.backward: backward.tensor_backward,
     torch.autograd.backward: backward.function_backward,
-    torch._C._group_tensors_by_device_and_dtype: _group_tensors,
+    tensor_groups.group: tensor_groups.group_tensors,
     torch._C._get_privateuse1_backend_name: _privateuse1_name,
     torch.compiler.is_compiling: _is_compiling,
     torch.compiler.is_dynamo_compiling: _is_compiling,

@@ -22,17 +22,20 @@ from capture.sources import (
     BuiltinsSource,
     ClosureCellSource,
     DictItemSource,
+    DictLookupSource,
     FunctionClosureSource,
     FunctionCodeSource,
     FunctionDefaultsSource,
     FunctionGlobalsSource,
     FunctionKwDefaultsSource,
     GlobalsSource,
+    InstanceDictSource,
     ItemSource,
     LocalSource,
     MethodFuncSource,
     MethodSelfSource,
     PartialSource,
+    SlotMemberSource,
     Source,
     TypeAttrSource,
     TypeSource,
@@ -253,6 +256,16 @@ def is_fixed_path(source: Source) -> bool:
             return True
         if isinstance(step, (LocalSource, ClosureCellSource)):
             return False
+        step = step.parent
+    return False
+
+
+def is_part_of_object(source: Source) -> bool:
+    """True if a value is reached through an object's attributes: it is part of a state."""
+    step: Source | None = source
+    while step is not None:
+        if isinstance(step, (InstanceDictSource, SlotMemberSource, DictLookupSource)):
+            return True
         step = step.parent
     return False
 

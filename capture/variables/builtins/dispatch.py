@@ -12,13 +12,14 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.polyfills import polyfill_for
+from capture.polyfills.optimizers import OPTIMIZERS, WRAPPER_NAMES, WRAPPERS
 from capture.variables import operators, torch_calls
 from capture.variables.base import MISSING, FrameRequest, Tracer, Variable, unsupported
 from capture.variables.builtins import arity
 from capture.variables.builtins.folding import fold_pure
 from capture.variables.builtins.registry import PYTHON_RULES, RULES
 from capture.variables.constant import ConstantVariable
-from capture.variables.containers import DictVariable, SequenceVariable, SetVariable
+from capture.variables.containers import DictVariable, SequenceVariable, SetVariable, TupleVariable
 from capture.variables.functions import BuiltinVariable, FunctionVariable
 from capture.variables.marks import DISABLE, GRAPH
 from capture.variables.objects import ClassVariable, ObjectVariable
@@ -114,6 +115,24 @@ def call_marked(
     return tracer.wrap_result(value(*known, **named))
 
 
+def call_wrapper(
+    tracer: Tracer, fn: FunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable | FrameRequest | None:
+    """Call what a polyfill gives for a wrapper around a function of torch's optimizers."""
+    name, equivalent = WRAPPERS[fn.code]
+    wrapped = fn.closure[fn.code.co_freevars.index(name)].get(tracer)
+    wrapped = None if wrapped is None else wrapped.realize(tracer)
+    if not isinstance(wrapped, FunctionVariable):
+        return None
+    if not wrapped.code.co_filename.startswith(OPTIMIZERS):
+        return None
+    named = DictVariable()
+    for key, value in kwargs.items():
+        named.entries[key] = (ConstantVariable(key), value)
+    given: list[Variable] = [wrapped, TupleVariable(list(args)), named]
+    return tracer.start_call(tracer.wrap_static(equivalent, None), given, {})
+
+
 def python_rule(
     tracer: Tracer, fn: FunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
 ) -> Variable | FrameRequest | None:
@@ -125,6 +144,10 @@ def python_rule(
     marker = tracer.function_marker(value)
     if marker is not None:
         return call_marked(tracer, value, marker, args, kwargs)
+    if fn.code.co_name in WRAPPER_NAMES and fn.code in WRAPPERS:
+        result = call_wrapper(tracer, fn, args, kwargs)
+        if result is not None:
+            return result
     if fn.code.co_filename.startswith(_TORCH_FRONTEND):
         # What torch.compile made (it calls itself as the function that it wraps).
         unsupported(reasons.UNKNOWN_CALLABLE, f"torch.compile: {fn.qualname}")

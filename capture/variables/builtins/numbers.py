@@ -23,6 +23,7 @@ from capture.variables.containers import SliceVariable, TupleVariable
 from capture.variables.iteration import iterate
 from capture.variables.objects import ObjectVariable, lookup_mro
 from capture.variables.tensor import TensorVariable
+from capture.variables.torch_calls import captures_numbers
 
 
 @rule(range)
@@ -52,9 +53,12 @@ def _number(cls: type, method: str) -> Rule:
         if isinstance(value, ScalarVariable):
             if value.python_type() is cls:
                 return value
-            return tracer.scalar_call(cls, [value], f"{cls.__name__}({value.text})", value.sources)
+            text = f"{cls.__name__}({value.text})" if value.known else None
+            return tracer.scalar_call(cls, [value], text, value.sources)
         if isinstance(value, TensorVariable):
-            unsupported(reasons.DATA_DEPENDENT, f"{cls.__name__}() of a tensor")
+            if not captures_numbers(tracer):
+                unsupported(reasons.DATA_DEPENDENT, f"{cls.__name__}() of a tensor")
+            return convert(tracer, [tracer.scalar_item(value)], kwargs)
         if isinstance(value, ObjectVariable):
             raw = lookup_mro(value.python_type(), method)[0]
             if isinstance(raw, types.FunctionType):
@@ -109,7 +113,7 @@ class _Hashed:
 def _abs(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     v = args[0]
     if isinstance(v, ScalarVariable):
-        return tracer.scalar_call(abs, [v], f"abs({v.text})", v.sources)
+        return tracer.scalar_call(abs, [v], f"abs({v.text})" if v.known else None, v.sources)
     if isinstance(v, TensorVariable):
         return tracer.graph_call("call_function", abs, [v], {})
     if isinstance(v, ObjectVariable):
@@ -126,10 +130,17 @@ def _extremum(fn: Any, symbol: str) -> Rule:
         items = iterate(tracer, args[0]) if len(args) == 1 else args
         if not items:
             return None
-        best = items[0].realize(tracer)
+        items = [item.realize(tracer) for item in items]
+        if any(isinstance(i, ScalarVariable) and not i.known for i in items):
+            if all(
+                isinstance(i, (ConstantVariable, ScalarVariable)) and i.python_type() is float
+                for i in items
+            ):  # whichever it is, it is a float
+                return tracer.scalar_call(fn, items, None, ())
+        best = items[0]
         for item in items[1:]:
             if operators.truth(tracer, operators.compare(tracer, symbol, item, best)):
-                best = item.realize(tracer)
+                best = item
         return best
 
     return pick

@@ -249,7 +249,8 @@ def unary_op(tracer: Tracer, symbol: str, operand: Variable) -> Variable:
     if isinstance(operand, ScalarVariable):
         if symbol == "~":
             return unary_op(tracer, symbol, operand.specialize(tracer))
-        return tracer.scalar_call(fn, [operand], f"{symbol}({operand.text})", operand.sources)
+        text = f"{symbol}({operand.text})" if operand.known else None
+        return tracer.scalar_call(fn, [operand], text, operand.sources)
     cls = operand.python_type()
     if lookup_mro(cls, name)[0] is MISSING:
         tracer.raise_error(TypeError, f"bad operand type for unary {symbol}: {cls.__name__!r}")

@@ -62,6 +62,21 @@ def _known(v: Variable) -> Any:
     return v.example
 
 
+def _is_known(v: Variable) -> bool:
+    return isinstance(v, ConstantVariable) or (isinstance(v, ScalarVariable) and v.known)
+
+
+def _unknown_binary(
+    tracer: Tracer, symbol: str, fn: Any, left: Variable, right: Variable
+) -> Variable | None:
+    """Arithmetic on a number that only the graph knows; its type must follow from the types."""
+    if symbol == "**" and not _power_keeps_type(left, right):
+        if float not in (left.python_type(), right.python_type()):
+            return None
+        fn = math.pow  # the same power, but an error where Python's would be complex
+    return tracer.scalar_call(fn, [left, right], None, ())
+
+
 def _power_keeps_type(base: Variable, exponent: Variable) -> bool:
     """True if the type of a power does not depend on the numbers (2 ** -1, (-8.0) ** 0.5)."""
     if exponent.python_type() is float:
@@ -85,6 +100,8 @@ def scalar_binary(
             return None
         if not isinstance(v, (ConstantVariable, ScalarVariable)):
             return None
+    if not (_is_known(left) and _is_known(right)):
+        return _unknown_binary(tracer, symbol, fn, left, right)
     if symbol == "**" and not _power_keeps_type(left, right):
         return None
     try:
@@ -99,6 +116,10 @@ def scalar_binary(
     text = f"{scalar_text(left, sources)} {symbol} {scalar_text(right, sources)}"
     if len(text) > 400:
         return None
+    if symbol in ("/", "//", "%") and isinstance(right, ScalarVariable):
+        if not right.scalar.nonzero:  # known beforehand, so that the graph cannot fail on it
+            guard_expression(tracer, f"({right.text}) != 0", right.sources)
+            right.scalar.nonzero = True
     return tracer.scalar_call(fn, [left, right], text, tuple(sources))
 
 
@@ -109,6 +130,8 @@ def compare_scalars(
     for v in (left, right):
         if isinstance(v, ConstantVariable) and type(v.value) not in _NUMBERS:
             return fold(tracer, fn, _known(left), _known(right))
+    if not (_is_known(left) and _is_known(right)):
+        return tracer.scalar_call(fn, [left, right], None, ())
     sources: list[Any] = []
     text = f"{scalar_text(left, sources)} {symbol} {scalar_text(right, sources)}"
     outcome = bool(fn(_known(left), _known(right)))

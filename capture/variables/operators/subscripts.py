@@ -23,7 +23,13 @@ from capture.variables.containers import (
     SliceVariable,
     TupleVariable,
 )
-from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
+from capture.variables.objects import (
+    ClassVariable,
+    ObjectVariable,
+    is_static_type,
+    lookup_mro,
+    type_attribute,
+)
 from capture.variables.operators.numbers import fold
 from capture.variables.tensor import TensorVariable
 
@@ -111,6 +117,10 @@ def class_getitem(tracer: Tracer, obj: ClassVariable, key: Variable) -> Variable
         if key.value in cls.__members__:
             return tracer.wrap_static(cls.__members__[key.value], None)
         tracer.raise_error(KeyError, key.value)
+    if is_static_type(cls) and type(cls) is type and hasattr(cls, "__class_getitem__"):
+        known = tracer.as_python(key)
+        if known is not MISSING:  # tuple[int, ...] and its like
+            return tracer.wrap_static(cls.__class_getitem__(known), None)
     unsupported(reasons.UNKNOWN_OPERATION, f"{cls.__name__}[...]")
 
 

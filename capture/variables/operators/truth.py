@@ -45,8 +45,10 @@ def truth(tracer: Tracer, v: Variable) -> bool:
     if isinstance(v, ConstantVariable):
         return bool(v.value)
     if isinstance(v, TensorVariable):
-        unsupported(reasons.DATA_DEPENDENT, "A branch or bool() on a tensor")
+        return tracer.decide(v, "A branch or bool() on a tensor")
     if isinstance(v, ScalarVariable):
+        if not v.known:
+            return tracer.decide(v, "A number that only the graph knows")
         result = bool(v.example)
         guard_expression(tracer, f"bool({v.text}) is {result}", v.sources)
         return result
