@@ -11,8 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from capture import break_reasons as reasons
-from capture.sources import FunctionGlobalsSource, GlobalsSource, InstanceDictSource
-from capture.variables.base import DELETED, MISSING, Tracer, Variable, unsupported
+from capture.sources import (
+    DictItemSource,
+    FunctionGlobalsSource,
+    GlobalsSource,
+    InstanceDictSource,
+)
+from capture.variables.base import DELETED, MISSING, Tracer, Variable, births, unsupported
 from capture.variables.objects import ClassVariable, ObjectVariable
 
 _GLOBALS = (GlobalsSource, FunctionGlobalsSource, InstanceDictSource)
@@ -44,6 +49,7 @@ class SideEffects:
         self.hashed: set[int] = set()
         self._since: int | None = None
         self._disturbed = False
+        self._touched: list[Effect] = []
 
     @property
     def pending(self) -> bool:
@@ -57,14 +63,15 @@ class SideEffects:
         A container's look-up runs the program's ``__eq__`` and ``__hash__``: how often, and on what
         state of the container, is only right if they change nothing.
         """
-        before = self._since, self._disturbed
-        self._since, self._disturbed = self.tracer.ordinal, False
+        before, touched = (self._since, self._disturbed), self._touched
+        self._since, self._disturbed, self._touched = next(births), False, []
         try:
             yield
-            if self._disturbed:
+            if self._disturbed or not all(map(_is_put_back, self._touched)):
                 unsupported(reasons.SIDE_EFFECT, what)
         finally:
             self._since, self._disturbed = before[0], before[1] or self._disturbed
+            self._touched = touched + self._touched
 
     def note_hashed(self, key: Variable) -> None:
         """Code of the program hashed a key: rebuilding its container runs that again."""
@@ -77,10 +84,15 @@ class SideEffects:
         ):  # fmt: skip
             unsupported(reasons.SIDE_EFFECT, "changing what the hash of a key may depend on")
 
-    def _touch(self, target: Variable) -> None:
+    def _touch(self, target: Variable, effect: Effect | None = None) -> None:
         self.tracer.mutations += 1
-        if self._since is not None and target.created_at < self._since:
-            self._disturbed = True
+        if self._since is None:
+            return
+        if not self._is_new(target) or getattr(target, "born", 0) < self._since:
+            if effect is None:
+                self._disturbed = True
+            else:
+                self._touched.append(effect)
 
     def _is_new(self, target: Variable) -> bool:
         return target.source is None and not (
@@ -133,18 +145,20 @@ class SideEffects:
         """``set``, ``del``, ``clear`` or ``move`` on a dict."""
         if self.hashed and isinstance(target.source, _GLOBALS):
             unsupported(reasons.SIDE_EFFECT, "changing a global that a key may look at")
-        self._touch(target)
         if self._is_new(target):
+            self._touch(target)
             return
         place = (id(target), ("key", key))
         if op == "set":
             last = self._last.get(place)
             if last is not None and last.kind == "dict_set":
                 last.value = (last.value[0], value[1])
+                self._touch(target, last)
                 return
         elif op in ("clear", "move"):
             self._last = {k: v for k, v in self._last.items() if k[0] != id(target)}
         effect = Effect(f"dict_{op}", target, key, value)
+        self._touch(target, effect if op == "set" else None)
         if op in ("set", "del"):
             self._last[place] = effect
         self.journal.append(effect)
@@ -180,3 +194,12 @@ class SideEffects:
         for effect in self.journal:
             seen.setdefault(id(effect.target), effect.target)
         return list(seen.values())
+
+
+def _is_put_back(effect: Effect) -> bool:
+    """True if a dict holds again what it held before."""
+    source = effect.target.source
+    if effect.kind != "dict_set" or source is None:
+        return False
+    value = effect.value[1]
+    return bool(value.source == DictItemSource(source, effect.key))

@@ -119,11 +119,9 @@ _BREAK_MODULES = (
     "torch.distributed",
     "torch.multiprocessing",
     "torch.autograd",
-    "torch.utils.checkpoint",
     "torch.utils.data",
     "torch.utils.cpp_extension",
     "torch.utils.tensorboard",
-    "torch.func",
     "torch._functorch",
     "torch.jit",
     "torch.onnx",
@@ -146,6 +144,7 @@ _BREAK_MODULES = (
 _INLINE_MODULES = (
     "torch.autograd.grad_mode",
     "torch.autograd.function",
+    "torch._functorch.functional_call",
     "torch.distributed.nn",
 )
 _BREAK_PYTHON = _words("""

@@ -88,6 +88,9 @@ class OutputGraph:
         drawing: the nodes that draw random numbers.
     """
 
+    layout_known = True
+    """Whether strides are what the program would see (in ``vmap`` they are not)."""
+
     def __init__(self, name: str, state: TorchState | None = None) -> None:
         self.name = name
         self.graph = new_graph()

@@ -6,6 +6,7 @@ Python type and, if the value existed before, the source it was reached through.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
@@ -45,6 +46,10 @@ MISSING: Any = _Missing("MISSING")
 """No real object stands behind a variable: it was made during capture."""
 DELETED: Any = _Missing("DELETED")
 """An attribute or key that the captured code deleted."""
+
+
+births = itertools.count(1)
+"""Numbers the variables of objects that can be written to, in the order of their making."""
 
 
 class Variable:
@@ -92,6 +97,18 @@ class LazyVariable(Variable):
             assert self.source is not None
             real = self.real = tracer.wrap(self.value, self.source)
         return real
+
+
+class CallableVariable(Variable):
+    """A callable made during capture that no function of Python's stands for."""
+
+    __slots__ = ()
+
+    def call(
+        self, tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]
+    ) -> Variable | FrameRequest:
+        """Call it."""
+        raise NotImplementedError(type(self).__name__)
 
 
 class NullVariable(Variable):

@@ -18,7 +18,14 @@ from capture.variables import builtins as builtin_rules
 from capture.variables import higher_order, torch_calls
 from capture.variables.attributes import load_attr, type_source_of
 from capture.variables.attributes.classes import meta_attribute
-from capture.variables.base import MISSING, FrameRequest, Tracer, Variable, unsupported
+from capture.variables.base import (
+    MISSING,
+    CallableVariable,
+    FrameRequest,
+    Tracer,
+    Variable,
+    unsupported,
+)
 from capture.variables.constant import ConstantVariable
 from capture.variables.containers import DictVariable, ListVariable, TupleVariable
 from capture.variables.functions import (
@@ -97,6 +104,8 @@ def start_call(
             if raw is MISSING:
                 tracer.raise_error(TypeError, f"{fn.cls.__name__!r} object is not callable")
             unsupported(reasons.UNKNOWN_CALLABLE, fn.describe())
+        if isinstance(fn, CallableVariable):
+            return fn.call(tracer, args, kwargs)
         tracer.raise_error(TypeError, f"{fn.python_type().__name__!r} object is not callable")
 
 

@@ -6,7 +6,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from capture.sources import CellContentsSource, Source
-from capture.variables.base import MISSING, LazyVariable, Variable
+from capture.variables.base import MISSING, LazyVariable, Variable, births
 from capture.variables.objects import ObjectVariable
 
 if TYPE_CHECKING:
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 class CellVariable(Variable):
     """A closure cell. ``contents`` is None while unknown or unbound (see ``loaded``)."""
 
-    __slots__ = ("cell", "contents", "loaded")
+    __slots__ = ("born", "cell", "contents", "loaded")
 
     def __init__(self, cell: types.CellType | None = None, source: Source | None = None) -> None:
         super().__init__(source)
+        self.born = next(births)
         self.cell = cell
         self.contents: Variable | None = None
         self.loaded = cell is None

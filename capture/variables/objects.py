@@ -19,7 +19,7 @@ from capture.sources import (
     TypeAttrSource,
     TypeSource,
 )
-from capture.variables.base import DELETED, MISSING, LazyVariable, Tracer, Variable
+from capture.variables.base import DELETED, MISSING, LazyVariable, Tracer, Variable, births
 
 _HEAPTYPE = 1 << 9
 _IMMUTABLETYPE = 1 << 8
@@ -33,7 +33,7 @@ def is_static_type(cls: type) -> bool:
 class ObjectVariable(Variable):
     """An object with identity, mutable attributes, or a type implemented elsewhere."""
 
-    __slots__ = ("attrs", "cls", "cls_var", "reborn", "value")
+    __slots__ = ("attrs", "born", "cls", "cls_var", "reborn", "value")
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class ObjectVariable(Variable):
     ) -> None:
         self.source = source
         self.created_at = -1
+        self.born = next(births)
         self.cls = cls
         self.value = value
         self.cls_var = cls_var

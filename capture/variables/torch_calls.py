@@ -211,6 +211,8 @@ def constant_method(
     tensor = args[0]
     assert isinstance(tensor, TensorVariable)
     meta = tensor.meta
+    if name in ("stride", "is_contiguous") and not tracer.graph.layout_known:
+        unsupported(reasons.UNKNOWN_CALLABLE, f"Tensor.{name}")
     if name in ("size", "stride"):
         values = meta.shape if name == "size" else meta.stride
         if values is None:

@@ -5,6 +5,6 @@ Importing the package registers the rules.
 
 from __future__ import annotations
 
-from capture.variables.higher_order import autograd_function
+from capture.variables.higher_order import autograd_function, checkpoint, transforms
 
-__all__ = ["autograd_function"]
+__all__ = ["autograd_function", "checkpoint", "transforms"]

@@ -8,6 +8,7 @@ capture, as in eager.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -120,6 +121,6 @@ def _fixed(tracer: Tracer, v: Variable) -> Variable:
 def _context(tracer: Tracer, given: list[Variable]) -> ObjectVariable:
     needs = [boolean(isinstance(v, TensorVariable) and v.meta.requires_grad) for v in given]
     context = ObjectVariable(_Context)
-    context.created_at = tracer.ordinal
+    context.born = sys.maxsize  # only the function and its backward see it: they may write to it
     context.attrs = {"needs_input_grad": TupleVariable(list(needs))}
     return context

@@ -6,6 +6,7 @@ guarded, and that they change nothing that is older than the call. Must not know
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -17,14 +18,24 @@ from capture.graph.subgraph import SubGraph
 from capture.graph.tensor_meta import CannotPropagate
 from capture.graph.values import TensorValue
 from capture.variables.base import Tracer, Variable, unsupported
-from capture.variables.constant import ConstantVariable
+from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import DictVariable, ListVariable, TupleVariable
 from capture.variables.tensor import TensorVariable
 
-__all__ = ["execute", "finish", "rebuild", "refuse_pending_effects"]
+__all__ = [
+    "Form",
+    "Place",
+    "execute",
+    "finish",
+    "flatten",
+    "form_of",
+    "rebuild",
+    "refuse_pending_effects",
+    "variables",
+]
 
-Template = Any
-"""The structure of a result: a position among the tensors, a constant, a container of them."""
+Form = Any
+"""A value with ``Place`` for its tensors: constants and containers are what they are."""
 
 
 def refuse_pending_effects(tracer: Tracer, what: str) -> None:
@@ -60,49 +71,79 @@ def execute(
 
 def finish(
     tracer: Tracer, result: Variable, graph: SubGraph
-) -> tuple[fx.GraphModule, list[Variable], Template]:
+) -> tuple[fx.GraphModule, list[Variable], Form]:
     """The module of a function's graph, what it takes from around it, and its result's form."""
     tensors: list[TensorValue] = []
-    template = _template(tracer, result, tensors)
+    form = form_of(tracer, result, tensors)
     try:
         module = graph.finish(tensors)
     except CannotPropagate as error:
         unsupported(reasons.OPERATOR_METADATA, str(error))
-    return module, [tracer.wrap_result(value) for value in graph.lifted], template
+    return module, [tracer.wrap_result(value) for value in graph.lifted], form
 
 
-def _template(tracer: Tracer, v: Variable, tensors: list[TensorValue]) -> Template:
+def form_of(tracer: Tracer, v: Variable, tensors: list[TensorValue]) -> Form:
+    """The form of a value, with its tensors added to ``tensors``."""
     v = v.realize(tracer)
     if isinstance(v, TensorVariable):
-        if v.value in tensors:
-            unsupported(reasons.UNKNOWN_OPERATION, "one tensor twice in a function's result")
         tensors.append(v.value)
-        return _Place(len(tensors) - 1)
+        return Place(len(tensors) - 1)
+    if isinstance(v, ScalarVariable):
+        return v.specialize(tracer).value
     if isinstance(v, ConstantVariable):
         return v.value
     if isinstance(v, (TupleVariable, ListVariable)) and v.cls in (tuple, list):
-        return v.cls([_template(tracer, item, tensors) for item in v.items(tracer)])
-    if isinstance(v, DictVariable) and v.cls is dict:
-        made = {}
+        return v.cls([form_of(tracer, item, tensors) for item in v.items(tracer)])
+    if isinstance(v, DictVariable) and v.cls in (dict, collections.OrderedDict):
+        made = v.cls()
         for key, item in v.load(tracer).values():
             if not isinstance(key, ConstantVariable):
                 unsupported(reasons.UNKNOWN_OPERATION, f"{key.describe()} as a key of a result")
-            made[key.value] = _template(tracer, item, tensors)
+            made[key.value] = form_of(tracer, item, tensors)
         return made
-    unsupported(reasons.UNKNOWN_OPERATION, f"{v.describe()} as a function's result")
+    unsupported(reasons.UNKNOWN_OPERATION, f"{v.describe()} between a function and its caller")
 
 
-class _Place(int):
-    """A tensor's place among the outputs."""
+class Place(int):
+    """A tensor's place among all tensors of a value."""
 
 
-def rebuild(template: Template, tensors: Any) -> Any:
-    """The result of this form with these tensors in it."""
-    kind = type(template)
-    if kind is _Place:
-        return tensors[template]
+def rebuild(form: Form, tensors: Any) -> Any:
+    """The value of this form with these tensors in it."""
+    if type(form) is Place:
+        return tensors[form]
+    kind = type(form)
     if kind is tuple or kind is list:
-        return kind(rebuild(item, tensors) for item in template)
-    if kind is dict:
-        return {key: rebuild(item, tensors) for key, item in template.items()}
-    return template
+        return kind(rebuild(item, tensors) for item in form)
+    if isinstance(form, dict):
+        return kind((key, rebuild(item, tensors)) for key, item in form.items())
+    return form
+
+
+def variables(tracer: Tracer, form: Form, tensors: list[Variable]) -> Variable:
+    """The variable of a value of this form."""
+    if type(form) is Place:
+        return tensors[form]
+    kind = type(form)
+    if kind is tuple:
+        return TupleVariable([variables(tracer, item, tensors) for item in form])
+    if kind is list:
+        return ListVariable([variables(tracer, item, tensors) for item in form])
+    if isinstance(form, dict):
+        made = DictVariable(kind)
+        for key, item in form.items():
+            made.entries[key] = (tracer.wrap_result(key), variables(tracer, item, tensors))
+        return made
+    return tracer.wrap_result(form)
+
+
+def flatten(form: Form, value: Any, tensors: list[Any]) -> None:
+    """Add the tensors of a real value of this form to ``tensors``, in the order of the places."""
+    if type(form) is Place:
+        tensors.append(value)
+    elif isinstance(form, (tuple, list)):
+        for part, item in zip(form, value, strict=True):
+            flatten(part, item, tensors)
+    elif isinstance(form, dict):
+        for key, part in form.items():
+            flatten(part, value[key], tensors)
