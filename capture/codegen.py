@@ -236,6 +236,8 @@ def _list(cg: Codegen, v: ListVariable) -> str:
 
 
 def _tuple(cg: Codegen, v: TupleVariable) -> str:
+    if v.value is not MISSING:
+        return cg.const(v.value, "constant")
     items = f"({cg.refs(v._items or [])})"
     if v.cls is tuple:
         return cg.temp(items)
@@ -636,7 +638,8 @@ def _replay_dict(cg: Codegen, effect: Effect) -> None:
         line = f"{_dict_method(cg, target, '__setitem__')}({name}, {cg.ref(key)}, {cg.ref(value)})"
         cg.fill(target, line, _runs_code(key))
     elif effect.kind == "dict_del":
-        line = f"{_dict_method(cg, target, '__delitem__')}({name}, {cg.ref(effect.value[0])})"
+        # It was there when the guards looked; another thread may have been quicker.
+        line = f"{_dict_method(cg, target, 'pop')}({name}, {cg.ref(effect.value[0])}, None)"
         cg.fill(target, line, _runs_code(effect.value[0]))
     elif effect.kind == "dict_clear":
         line = f"{_dict_method(cg, target, 'clear')}({name})"

@@ -36,7 +36,7 @@ class Settings:
     """Iterations of one loop that are unrolled into a graph before the body is captured alone."""
     unroll_node_limit: int = 10_000
     """Graph nodes that one loop may add by unrolling before the body is captured alone."""
-    unroll_instruction_limit: int = 200_000
+    unroll_instruction_limit: int = 60_000
     """Likewise, by the instructions executed symbolically in the loop so far."""
     unroll_backward_limit: int = 16
     """Backward calls that one loop may add by unrolling: more are steps, not micro-batches."""

@@ -64,12 +64,15 @@ def check_watchers(tracer: Translator, v: LazyVariable) -> None:
 
 
 def is_unwatched(value: object) -> bool:
-    """True if no weak reference to the object has a callback."""
-    return all(r.__callback__ is None for r in weakref.getweakrefs(value))
+    """True if no weak reference to the object has a callback; a proxy does not tell."""
+    return all(
+        issubclass(type(r), weakref.ref) and weakref.ref.__dict__["__callback__"].__get__(r) is None
+        for r in weakref.getweakrefs(value)
+    )
 
 
 def _holds(value: Any) -> bool:
-    return type(value) not in _HOLDS_NOTHING
+    return type(value) not in _HOLDS_NOTHING and not issubclass(type(value), type)
 
 
 def _kept(root: Frame) -> set[int]:

@@ -323,7 +323,9 @@ def wrap_static(tracer: Tracer, value: Any, source: Source | None) -> Variable:
     if source is not None:
         return tracer.wrap(value, source)
     kind = type(value)
-    if is_constant_key(value) or kind in _BY_EQUALITY or kind in _BY_IDENTITY:
+    if kind is not tuple and (
+        is_constant_key(value) or kind in _BY_EQUALITY or kind in _BY_IDENTITY
+    ):
         return ConstantVariable(value)
     known = tracer.identity.get(id(value))
     if known is not None:
@@ -347,7 +349,7 @@ def wrap_static(tracer: Tracer, value: Any, source: Source | None) -> Variable:
     elif kind in _DESCRIPTORS:
         variable = BuiltinVariable(value)
     elif kind is tuple:
-        variable = TupleVariable([wrap_static(tracer, v, None) for v in value])
+        variable = TupleVariable([wrap_static(tracer, v, None) for v in value], value=value)
     elif kind is types.MappingProxyType:
         variable = DictVariable(kind, value)
         variable.loaded = True

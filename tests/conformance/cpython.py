@@ -22,6 +22,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 import unittest
@@ -168,6 +169,27 @@ def _child(name: str, captured: bool, out_path: str, skip: set[str]) -> None:
 # --- the parent ----------------------------------------------------------------------------------
 
 
+def _watch(command: list[str], timeout: float, out: Path) -> tuple[int, str]:
+    """Run a child until it ends or writes no row for ``timeout`` seconds: status, error text."""
+    with tempfile.TemporaryFile("w+") as errors:
+        child = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=errors, stdin=subprocess.DEVNULL,
+            cwd=Path(__file__).parents[2],
+        )  # fmt: skip
+        size, since = -1, time.monotonic()
+        while child.poll() is None:
+            time.sleep(0.1)
+            now = out.stat().st_size if out.exists() else 0
+            if now != size:
+                size, since = now, time.monotonic()
+            elif time.monotonic() - since > timeout:
+                child.kill()
+                child.wait()
+                return -9, "timeout"
+        errors.seek(0)
+        return child.returncode, errors.read()
+
+
 def _run(name: str, captured: bool, timeout: float, folder: Path) -> dict[str, dict[str, Any]]:
     """All rows of a module, by test."""
     out = folder / f"{name}.{'captured' if captured else 'plain'}.jsonl"
@@ -178,14 +200,7 @@ def _run(name: str, captured: bool, timeout: float, folder: Path) -> dict[str, d
         if captured:
             command.append("--captured")
         command += ["--skip", *rows]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=timeout, check=False,
-                cwd=Path(__file__).parents[2], stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-            code, errors = done.returncode, done.stderr
-        except subprocess.TimeoutExpired:
-            code, errors = -9, "timeout"
+        code, errors = _watch(command, timeout, out)
         started = None
         for line in out.read_text().splitlines() if out.exists() else []:
             row = json.loads(line)
@@ -210,7 +225,7 @@ def main() -> int:
     """Run the modules named and print the table; the exit status tells whether all agree."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--timeout", type=float, default=300)
+    parser.add_argument("--timeout", type=float, default=60, help="seconds for one test method")
     parser.add_argument("--json")
     parser.add_argument("--list-failures", action="store_true")
     parser.add_argument("--folder", default="/tmp/capture-conformance")

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import abc
+import collections
+import enum
 import gc
 import sys
 import types
@@ -290,3 +292,28 @@ def test_identity_of_small_numbers_that_change() -> None:
         assert compiled(holder.n, number)
         assert not compiled(number, number + 1)
         assert not compiled(number, None)
+
+
+def test_tuple_of_an_enum_member_equals_a_constant() -> None:
+    class Planet(enum.Enum):
+        EARTH = (5.976e24, 6.37814e6)
+
+    def fn() -> Any:
+        value = Planet.EARTH.value
+        return value == (5.976e24, 6.37814e6), value is Planet.EARTH.value, value
+
+    check(fn)
+    assert capture.compile(fn, backend="eager")()[2] is Planet.EARTH.value
+
+
+def test_loop_over_a_long_container_is_run_as_a_body() -> None:
+    def fn() -> int:
+        queue = collections.deque(range(5000))
+        done = 0
+        while queue:
+            queue.pop()
+            done += 1
+        return done
+
+    with capture.config.patch(unroll_instruction_limit=2000):
+        check(fn)
