@@ -20,7 +20,7 @@ from capture.graph.subgraph import SubGraph
 from capture.graph.values import GraphFunction
 from capture.variables.attributes import load_attr
 from capture.variables.base import ObservedException, Tracer, Variable, unsupported
-from capture.variables.builtins.registry import Args, Kwargs, python_rule_for
+from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 from capture.variables.constant import NONE, ScalarVariable, boolean
 from capture.variables.containers import ListVariable, TupleVariable
 from capture.variables.higher_order.callbacks import execute, refuse_pending_effects
@@ -34,7 +34,6 @@ class _Context(FunctionCtx):
     """Stands for ``ctx`` while ``forward`` is executed symbolically."""
 
 
-@python_rule_for(torch.autograd.Function.apply.__func__)  # type: ignore[attr-defined]
 def _apply(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     cls_var, given = args[0], args[1:]
     assert isinstance(cls_var, ClassVariable)
@@ -124,3 +123,8 @@ def _context(tracer: Tracer, given: list[Variable]) -> ObjectVariable:
     context.born = sys.maxsize  # only the function and its backward see it: they may write to it
     context.attrs = {"needs_input_grad": TupleVariable(list(needs))}
     return context
+
+
+# a class method in Python up to torch 2.13, in C from then on
+_APPLY: Any = torch.autograd.Function.__dict__["apply"]
+(python_rule_for(_APPLY.__func__) if isinstance(_APPLY, classmethod) else rule(_APPLY))(_apply)
