@@ -146,7 +146,9 @@ def agree(expected: Outcome, actual: Outcome, when: str) -> None:
 
 
 class Check:
-    """The fixture ``check``: see ``__call__`` and ``script``."""
+    """The fixture ``check``: see ``__call__`` and ``script``. ``inner`` is the backend."""
+
+    inner = "eager"
 
     def __call__(
         self,
@@ -163,7 +165,7 @@ class Check:
         state elsewhere; what does goes to ``script``.
         """
         capture.reset()
-        counter = GraphCounter()
+        counter = GraphCounter(self.inner)
         compiled: Any = capture.compile(
             fn, backend=counter, fullgraph=fullgraph, **(settings or {})
         )
@@ -182,7 +184,7 @@ class Check:
     def script(self, program: Callable[[Callable[..., Any]], Any], **settings: Any) -> Report:
         """Compare a whole program: it gets the decorator (or one that does nothing)."""
         capture.reset()
-        counter = GraphCounter()
+        counter = GraphCounter(self.inner)
 
         def decorate(fn: Any) -> Any:
             return capture.compile(fn, backend=counter, **settings)

@@ -40,8 +40,14 @@ def leaf_gradients(
             if id(gradient) in taken or _is_shared(gradient) or not _obeys(gradient, leaf):
                 gradient = _obedient_copy(gradient, leaf)
             taken.add(id(gradient))
+            if gradient._is_view():
+                gradient = gradient.detach()
         gradients.append(gradient)
     return gradients
+
+
+# The AOT stage looks for it: histories of tensors may be freed within the graph.
+leaf_gradients.capture_backward = True  # type: ignore[attr-defined]
 
 
 def gradient_meta(leaf: TensorMeta) -> TensorMeta:

@@ -42,6 +42,7 @@ __all__ = [
     "same_storage",
     "storage_key",
     "storage_was_changed",
+    "tells_of_freed_graph",
     "to_functional",
     "trace_to_aten",
     "version_is_checked",
@@ -83,7 +84,9 @@ def storage_key(tensor: Tensor) -> int:
 
 def same_storage(tensors: Sequence[object], written: Sequence[int]) -> bool:
     """Tell whether one of the tensors at the positions ``written`` shares memory with another."""
-    keys = [storage_key(t) if isinstance(t, Tensor) else 0 for t in tensors]
+    keys = [storage_key(t) if isinstance(t, Tensor) else -i for i, t in enumerate(tensors)]
+    if len(set(keys)) == len(keys):
+        return False
     return any(keys.count(keys[i]) > 1 for i in written)
 
 
@@ -163,6 +166,11 @@ def keeps_graph() -> bool:
 def clear_saved(ctx: Any) -> None:
     """Let go of what an ``autograd.Function`` saved."""
     ctx.maybe_clear_saved_tensors()
+
+
+def tells_of_freed_graph(error: RuntimeError) -> bool:
+    """Tell whether autograd raised this because a backward has freed what was saved."""
+    return "backward through the graph a second time" in str(error)
 
 
 # -- tracing ---------------------------------------------------------------------------------------

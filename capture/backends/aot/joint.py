@@ -25,6 +25,8 @@ _NEW_MEMORY = frozenset(
 )
 # Methods that leave something with a tensor for autograd's backward to find.
 _AUTOGRAD_STATE = frozenset(("register_hook", "retain_grad"))
+# Their backward needs a workspace that the forward leaves out under no_grad, where graphs run.
+_SAVE_IN_GRAD_MODE = frozenset(("aten::mkldnn_rnn_layer_backward",))
 _NO_OPS = frozenset(("aten::detach", "aten::alias", "aten::lift_fresh"))
 
 
@@ -60,12 +62,14 @@ class Output:
         index: the position of the input or of the forward graph's output.
         value: the constant.
         view: how to make the output if it only aliases the input or the forward's output.
+        freed: what autograd says of the output's history, if a backward call in the graph freed it.
     """
 
     kind: str
     index: int = 0
     value: Any = None
     view: View | None = None
+    freed: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +106,7 @@ class Joint:
         single: whether the torch-level graph returned one value, not a tuple.
         grad_mode: the grad mode that the graph leaves behind, if it changes it.
         mode: the mode of the fake tensors.
+        owned: forward outputs that are no views for autograd, though an operator made them so.
     """
 
     gm: fx.GraphModule
@@ -114,6 +119,7 @@ class Joint:
     single: bool
     grad_mode: bool | None
     mode: Any
+    owned: tuple[int, ...] = ()
 
 
 class _Fresh(torch.autograd.Function):
@@ -145,8 +151,10 @@ class _Trace:
         call: Callable[..., Any],
         requires_grad: Sequence[bool],
         leaves: Sequence[bool],
+        goes_backward: bool,
     ) -> None:
         self.call = call
+        self.goes_backward = goes_backward
         self.requires_grad = requires_grad
         self.leaves = leaves
         self.values: list[Tensor] = []
@@ -166,6 +174,7 @@ class _Trace:
         self.tangent_of: list[int] = []  # the value that each tangent belongs to
         self.gradients: list[int | None] = []
         self.grad_mode: bool | None = None
+        self.freed: dict[int, str] = {}  # id of a result's tensor -> what autograd says
 
     def _add(self, value: Tensor) -> int:
         self.values.append(value)
@@ -202,6 +211,8 @@ class _Trace:
         for i, argument in enumerate(arguments):
             if self.visible[i]:
                 differentiable.append((self.inputs[i], argument))
+        if self.goes_backward:
+            differentiable = self._without_freed(differentiable, sources)
         if differentiable:
             self._backward(differentiable, sources)
 
@@ -290,6 +301,38 @@ class _Trace:
                 self.detached[i] = adapter.base_of(result.tensor) is not known
         return differentiable
 
+    def _without_freed(
+        self, differentiable: list[tuple[int, Tensor]], sources: Sequence[Tensor]
+    ) -> list[tuple[int, Tensor]]:
+        """Leave out what a backward call in the graph let autograd forget the history of.
+
+        Autograd is asked for each; what that adds to the trace is dead.
+        """
+        wanted = [s for s, needs in zip(sources, self.requires_grad, strict=True) if needs]
+        kept = []
+        for position, tensor in differentiable:
+            try:
+                with adapter.autocast_off():
+                    torch.autograd.grad(
+                        [tensor],
+                        wanted,
+                        [torch.empty_like(tensor)],
+                        retain_graph=True,
+                        allow_unused=True,
+                    )
+            except RuntimeError as error:
+                if not adapter.tells_of_freed_graph(error):
+                    raise
+                key = adapter.storage_key(tensor)
+                with_history = [r.tensor for r in self.results if r.tensor.requires_grad]
+                sharing = [t for t in with_history if adapter.storage_key(t) == key]
+                if len(sharing) != 1 or sharing[0] is not tensor:
+                    raise CannotTrace("what shares memory has a freed history") from None
+                self.freed[id(tensor)] = str(error)
+            else:
+                kept.append((position, tensor))
+        return kept
+
     def _backward(
         self, differentiable: list[tuple[int, Tensor]], sources: Sequence[Tensor]
     ) -> None:
@@ -373,7 +416,12 @@ def trace_joint(
     with adapter.plain_state():
         mode = adapter.fake_mode()
         fakes = adapter.fakes_of(mode, tensors)
-        found = _Trace(call, [t.requires_grad for t in tensors], [t.is_leaf for t in tensors])
+        found = _Trace(
+            call,
+            [t.requires_grad for t in tensors],
+            [t.is_leaf for t in tensors],
+            any(getattr(node.target, "capture_backward", False) for node in gm.graph.nodes),
+        )
         traced = found.trace(fakes, decompositions)
     return _Assembly(traced, found, fakes, mode).joint()
 
@@ -393,6 +441,8 @@ class _Assembly:
         self.values: list[Any] = list(nodes[-1].args[0])
         if any(not isinstance(value, fx.Node) for value in self.values):
             raise CannotTrace("a value in the trace is a constant")
+        if any(_name_of(node) in _SAVE_IN_GRAD_MODE for node in nodes):
+            raise CannotTrace("an operator saves something only where grad mode is on")
         self.forward: list[fx.Node] = []  # the outputs of the forward
         self.forward_values: dict[int, int] = {}  # value -> position among them
 
@@ -418,6 +468,18 @@ class _Assembly:
             single=found.single,
             grad_mode=found.grad_mode,
             mode=self.mode,
+            owned=self._owned(),
+        )
+
+    def _owned(self) -> tuple[int, ...]:
+        found = self.found
+        return tuple(
+            self.forward_values[position]
+            for position, result in zip(found.position, found.results, strict=True)
+            if position in self.forward_values
+            and not result.tensor.requires_grad
+            and adapter.base_of(result.tensor) is None
+            and adapter.is_view_op(self._strip(self.values[position]).target)
         )
 
     def _output(self, position: int) -> int:
@@ -481,7 +543,8 @@ class _Assembly:
             if result.input is not None:
                 made.append(self._view_of_input(i, result))
             elif len(groups[result.storage]) == 1:
-                made.append(Output("forward", self._output(found.position[i])))
+                freed = found.freed.get(id(result.tensor))
+                made.append(Output("forward", self._output(found.position[i]), freed=freed))
             else:
                 made.append(self._shared(i, result, groups[result.storage]))
         outputs = []
@@ -539,7 +602,7 @@ class _Assembly:
         base = self._strip(self.values[position])
         index = self._output(position)
         if found.base_tensors.get(result.storage) is result.tensor:
-            return Output("forward", index)
+            return Output("forward", index, freed=found.freed.get(id(result.tensor)))
         steps, root = self._steps(self.values[found.position[i]])
         if root is not base:
             raise CannotTrace("outputs share memory in a way that is not known")
@@ -596,10 +659,14 @@ class _Assembly:
         return clone
 
 
+def _name_of(node: fx.Node) -> str:
+    return getattr(getattr(node.target, "_schema", None), "name", "")
+
+
 def _is_no_op(node: fx.Node) -> bool:
     return (
         node.op == "call_function"
-        and (getattr(getattr(node.target, "_schema", None), "name", "") in _NO_OPS)
+        and _name_of(node) in _NO_OPS
         and isinstance(node.args[0], fx.Node)
     )
 

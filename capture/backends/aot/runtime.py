@@ -25,14 +25,21 @@ __all__ = ["Again", "autograd_call", "inference_call", "wrap"]
 Again: TypeAlias = Callable[[Sequence[Tensor], Sequence[Tensor]], Sequence[Any]]
 
 
-def inference_call(forward: Boxed) -> Boxed:
-    """Return ``forward`` without autograd."""
+def inference_call(forward: Boxed, owned: Sequence[int] = ()) -> Boxed:
+    """Return ``forward`` without autograd; the outputs at ``owned`` are to be no views."""
 
     def run(inputs: list[Any]) -> Sequence[Any]:
         with torch.no_grad():
             return _without_autocast(forward, inputs)
 
-    return run
+    def run_owned(inputs: list[Any]) -> Sequence[Any]:
+        with torch.no_grad():
+            results = list(_without_autocast(forward, inputs))
+            for i in owned:
+                results[i] = results[i].detach()
+            return results
+
+    return run_owned if owned else run
 
 
 def autograd_call(
@@ -169,7 +176,7 @@ def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:
     in_graph = [each.index for each in written if each.in_graph]
     outside = [each for each in written if not each.in_graph]
     kept = sorted({o.index for o in outputs if o.kind == "input"} | set(positions))
-    views = any(o.view is not None for o in outputs)
+    views = any(o.view is not None or o.freed is not None for o in outputs)
     forward_only = [o.index for o in outputs if o.kind == "forward"]
     simple = not kept and not views and len(forward_only) == len(outputs)
     in_order = simple and forward_only == list(range(joint.forward_outputs))
@@ -218,12 +225,32 @@ def _output(
     if each.kind == "constant":
         return each.value
     base = inputs[each.index] if each.kind == "input" else results[each.index]
-    if each.view is None:
+    if each.view is None and each.freed is None:
         return base
     # The same output twice is one tensor.
     if id(each) not in made:
-        made[id(each)] = _view(base, each.view)
+        if each.view is not None:
+            made[id(each)] = _view(base, each.view)
+        else:
+            with torch.enable_grad():
+                made[id(each)] = _freed(torch.empty(0, requires_grad=True), base, each.freed)
     return made[id(each)]
+
+
+class _Freed(torch.autograd.Function):
+    """Gives a tensor the history that eager leaves behind a backward: there, but freed."""
+
+    @staticmethod
+    def forward(ctx: Any, marker: Tensor, tensor: Tensor, message: str) -> Tensor:
+        ctx.message = message
+        return tensor.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        raise RuntimeError(ctx.message)
+
+
+_freed: Any = _Freed.apply
 
 
 def _view(base: Tensor, view: View) -> Tensor:

@@ -205,7 +205,7 @@ class Stage:
             _artifact.info("backward graph\n%s", parts.backward.graph)
         forward, backward = self.toolchain.compile(parts)
         if backward is None:
-            return joint, runtime.inference_call(forward)
+            return joint, runtime.inference_call(forward, joint.owned)
         if order is not None:
             backward = _reorder(backward, order)
         return joint, runtime.autograd_call(forward, backward, joint, copied, again)

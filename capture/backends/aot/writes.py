@@ -68,6 +68,7 @@ def write_in_graph(
         forward_outputs=len(new),
         differentiable=[new[i] for i in joint.differentiable],
         outputs=_renumbered(joint.outputs, new),
+        owned=tuple(new[i] for i in joint.owned),
         written=written,
     )
     return moved, []
