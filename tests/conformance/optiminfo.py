@@ -1,13 +1,17 @@
 """Sweeps torch's optimizer database: every OptimizerInfo with its options over three steps.
 
-    python -m tests.conformance.optiminfo [--ops REGEX] [--samples N] [--shard I/N] [--list]
+    python -m tests.conformance.optiminfo [--whole-step] [--ops REGEX] [--shard I/N] [--list]
 
-Two programs: a whole training step (its backward ends the graph), and ``optimizer.step()`` alone,
-which is the one counted as captured or broken.
+Two programs: a whole training step, and ``optimizer.step()`` alone. ``--whole-step`` runs the first
+alone, for five steps.
+
+What counts as captured whole is a program without a break, in one graph for the first step, which
+makes the state, and one for the later ones.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -24,6 +28,7 @@ from capture.backends import GraphCounter
 from tests.conformance.database import Program, Row, Seen, disagreement, parser, sweep
 
 STEPS = 3
+WHOLE_STEPS = 5
 
 
 class _Setup:
@@ -49,17 +54,17 @@ class _Setup:
         self.optimizer = info.optim_cls(parameters, **options)
         self.differentiable = bool(options.get("differentiable"))
 
-    def train(self, step: Program) -> list[Any]:
-        """Three whole steps."""
+    def train(self, step: Program, steps: int) -> list[Any]:
+        """Whole steps."""
         return [
             step(self.model, self.optimizer, self.x, self.y, self.needs_closure)
-            for _ in range(STEPS)
+            for _ in range(steps)
         ]
 
-    def update(self, step: Program) -> list[Any]:
-        """Three steps of the optimizer with gradients made outside."""
+    def update(self, step: Program, steps: int) -> list[Any]:
+        """Steps of the optimizer with gradients made outside."""
         done = []
-        for n in range(STEPS):
+        for n in range(steps):
             for number, p in enumerate(self.parameters):
                 torch.manual_seed(100 * n + number)
                 grad = torch.randn(p.shape)
@@ -101,20 +106,28 @@ def update(optimizer: Any) -> Any:
     return optimizer.step()
 
 
-def _observe(setup: _Setup, kind: str, step: Program) -> Seen:
+def _observe(setup: _Setup, kind: str, step: Program, steps: int) -> Seen:
     seen = Seen()
     try:
         with torch.random.fork_rng():
             torch.manual_seed(9)
-            seen.value = getattr(setup, kind)(step)
+            seen.value = getattr(setup, kind)(step, steps)
     except Exception as error:
         seen.error = error
     seen.arguments = setup.state()
     return seen
 
 
-def cases(info: Any, count: int) -> Iterator[Row]:
+def _most_graphs(options: dict[str, Any]) -> int:
+    """How many graphs the steps may take."""
+    if options.get("differentiable") and options.get("momentum"):
+        return 3  # the buffer is missing, then a copy of the gradient, then has a history
+    return 2
+
+
+def cases(info: Any, count: int, whole_step: bool = False) -> Iterator[Row]:
     """All options of an optimizer, in both programs."""
+    steps = WHOLE_STEPS if whole_step else STEPS
     for given in _get_optim_inputs_including_global_cliquey_kwargs("cpu", torch.float32, info):
         options = {"lr": 0.01, **given.kwargs}
         try:
@@ -123,14 +136,14 @@ def cases(info: Any, count: int) -> Iterator[Row]:
         except Exception:
             bias = False
         kinds: list[tuple[str, Program]] = (
-            [("update", update)] if not info.step_requires_closure else []
+            [] if info.step_requires_closure or whole_step else [("update", update)]
         )
         if not options.get("differentiable"):
             kinds.append(("train", train))
         for kind, program in kinds:
             row = Row("", f"{kind} {given.kwargs}")
             try:
-                expected = _observe(_Setup(info, options, bias), kind, program)
+                expected = _observe(_Setup(info, options, bias), kind, program, steps)
             except Exception as error:
                 row.verdict, row.detail = "skipped", f"eager: {error}"
                 yield row
@@ -138,7 +151,7 @@ def cases(info: Any, count: int) -> Iterator[Row]:
             capture.reset()
             counter = GraphCounter()
             compiled = capture.compile(program, backend=counter)
-            actual = _observe(_Setup(info, options, bias), kind, compiled)
+            actual = _observe(_Setup(info, options, bias), kind, compiled, steps)
             found = disagreement(expected, actual, True)
             if isinstance(actual.error, capture.errors.InternalError):
                 row.verdict, found = "internal error", repr(actual.error.__cause__)
@@ -148,10 +161,7 @@ def cases(info: Any, count: int) -> Iterator[Row]:
             breaks = counters.snapshot().breaks
             row.graphs = counter.graph_count
             row.breaks = sorted({f"{b.reason_id} {b.detail or b.title}" for b in breaks})
-            if kind == "train":  # the backward ends the graph, as it should
-                row.breaks = [b for b in row.breaks if not b.startswith("CAP0018")]
-            # lazily made state: the first step may be another graph than the later ones
-            row.whole = not row.breaks and (kind == "train" or 1 <= row.graphs <= 2)
+            row.whole = not row.breaks and 1 <= row.graphs <= _most_graphs(options)
             yield row
 
 
@@ -162,8 +172,12 @@ def entries() -> list[tuple[str, Any]]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the sweep."""
-    options = parser(__doc__).parse_args(arguments)
-    return sweep("Optimizers (OptimizerInfo)", entries(), cases, options)
+    made = parser(__doc__)
+    made.add_argument("--whole-step", action="store_true", help="whole training steps only")
+    options = made.parse_args(arguments)
+    title = "Training steps (OptimizerInfo)" if options.whole_step else "Optimizers (OptimizerInfo)"
+    chosen = functools.partial(cases, whole_step=options.whole_step)
+    return sweep(title, entries(), chosen, options)
 
 
 if __name__ == "__main__":
