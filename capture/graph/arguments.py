@@ -55,13 +55,17 @@ _TRUE, _FALSE, _TOKEN = _Mark("True"), _Mark("False"), _Mark("token")
 _REPEATED = [_Mark(f"tensor {n}") for n in range(64)]
 
 
+_FEW = 8
+
+
 class Arguments:
     """The values found on the walk over one call's arguments."""
 
-    __slots__ = ("scalars", "tensors", "tokens")
+    __slots__ = ("_places", "scalars", "tensors", "tokens")
 
     def __init__(self) -> None:
         self.tensors: list[TensorValue] = []
+        self._places: dict[int, int] = {}  # by the values' ``id``, once there are many
         self.scalars: list[ScalarValue] = []
         self.tokens: list[StateToken] = []
 
@@ -101,9 +105,17 @@ class Arguments:
 
     def _tensor_key(self, value: TensorValue) -> Any:
         tensors = self.tensors
-        for position, known in enumerate(tensors):
-            if known is value:
-                return _REPEATED[position] if position < 64 else ("tensor", position)
+        if len(tensors) < _FEW:
+            for position, known in enumerate(tensors):
+                if known is value:
+                    return _REPEATED[position]
+        else:
+            places = self._places
+            for place in range(len(places), len(tensors)):
+                places[id(tensors[place])] = place
+            found = places.get(id(value))
+            if found is not None:
+                return _REPEATED[found] if found < 64 else ("tensor", found)
         tensors.append(value)
         return value.meta
 

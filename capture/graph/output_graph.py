@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 import types
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -462,9 +463,9 @@ class OutputGraph:
                 self._dirty.add(value.alias_group)
                 if outcome.recorded:
                     self._write_recorded(self._input_alias_groups[value.alias_group])
-            self.may_raise = self.may_raise or any(
-                other is not value and other.alias_group == value.alias_group for other in tensors
-            )
+        if outcome.written and len(tensors) > 1 and not self.may_raise:
+            sharing = Counter(value.alias_group for value in tensors)
+            self.may_raise = any(sharing[group] > 1 for group in self.writes[node])
         for index, meta in changed.items():
             value = tensors[index]
             before, value.meta = value.meta, meta
