@@ -1,6 +1,6 @@
 """Holds what is remembered per site between compilations; must not know how a piece is made.
 
-The native ``Site`` keeps the entries; its ``data`` is a ``History``: which numbers changed, how
+The native ``Site`` keeps the entries; its ``data`` is a ``History``: what was seen to change, how
 often it compiled, what the loops of its frame need.
 """
 
@@ -12,8 +12,8 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from capture._native import Site
-from capture.guards.kinds import Equals
-from capture.sources import Scope, Source
+from capture.sources import Scope
+from capture.symbolic_convert.dynamic import Seen
 
 if TYPE_CHECKING:
     from capture._native import Break, Entry
@@ -42,7 +42,7 @@ class History:
     """What one site remembers."""
 
     family: FrameFamily
-    dynamic: set[Source] = field(default_factory=set)
+    seen: Seen = field(default_factory=Seen)
     compiles: int = 0
     empty: int = 0
     limit_reported: bool = False
@@ -61,15 +61,11 @@ class History:
         return found
 
     def learn(self, values: list[object], func: Any) -> None:
-        """Numbers that changed become inputs of the graph from now on, all of them at once."""
+        """What changed is symbolic from now on, all of it at once."""
         scope = Scope(values, func)
         for entry, guards in self.guard_sets:
-            if not entry.alive:
-                continue
-            for guard in guards:
-                if isinstance(guard, Equals) and type(guard.value) in (int, float):
-                    if guard.source not in self.dynamic and not guard.check(scope):
-                        self.dynamic.add(guard.source)
+            if entry.alive:
+                self.seen.learn(list(guards), scope)
 
     def add(self, entry: Entry, guards: GuardSet) -> None:
         """Remember an entry's guards for explanations."""

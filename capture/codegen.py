@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import re
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ from capture.variables.objects import (
     SuperVariable,
     lookup_mro,
 )
+from capture.variables.sizes import SizeVariable
 from capture.variables.tensor import TensorVariable
 from capture.variables.wrap import StaticDictVariable
 
@@ -154,6 +156,8 @@ class Codegen:
             return self.capture(v.source)
         if isinstance(v, TensorVariable):
             return self.tensor(v)
+        if isinstance(v, SizeVariable):
+            return self.size(v)
         if isinstance(v, ScalarVariable):
             return self.output(v.scalar)
         known = self._names.get(id(v))
@@ -172,6 +176,21 @@ class Codegen:
         name = rule(self, v)
         self._names[id(v)] = name
         return str(name)
+
+    def size(self, v: SizeVariable) -> str:
+        """An int that follows from sizes: computed anew from what the guard tree read of them."""
+        known = self._names.get(id(v))
+        if known is None:
+            self._keep.append(v)
+            text = v.text
+            for i in reversed(range(len(v.sources))):
+                text = re.sub(rf"\ba{i}\b", self.capture(v.sources[i]), text)
+            for function in (max, min):
+                if f"{function.__name__}(" in text:
+                    name = self.const(function, function.__name__)
+                    text = re.sub(rf"\b{function.__name__}\(", f"{name}(", text)
+            known = self._names[id(v)] = text if text.isidentifier() else self.temp(text)
+        return known
 
     def name(self, v: Variable, expression: str) -> str:
         """Build a mutable object before its contents: whoever refers to it meanwhile finds it."""

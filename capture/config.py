@@ -48,6 +48,8 @@ class Settings:
     """Check each graph and each generated code object; slow, on in our tests."""
     automatic_dynamic_shapes: bool = True
     """Make a size or number symbolic once a second value of it was seen."""
+    dynamic_sources: str = ""
+    """Inputs that are symbolic from the first call on: names as in the logs, with wildcards."""
     capture_without_tensors: bool = False
     """Keep what was captured of a frame without tensor work, to test capture itself."""
     capture_scalar_outputs: bool = False

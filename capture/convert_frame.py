@@ -31,6 +31,7 @@ from capture.errors import (
     RecompileError,
     SkipFrame,
     Unsupported,
+    UserError,
 )
 from capture.guards.kinds import AllDistinct, ExprHolds, IsNotSame
 from capture.guards.torch_kinds import state_is_foreign
@@ -46,6 +47,7 @@ from capture.sources import (
     LocalSource,
     Source,
 )
+from capture.symbolic_convert.dynamic import Policy, Seen
 from capture.symbolic_convert.failure import rewinding, state_restoring
 from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.handlers.exceptions import HandlerMarker
@@ -101,7 +103,13 @@ class Converter:
         """Make an entry for a site that missed; None leaves this run to Python."""
         try:
             return self._convert(site, values, func)
-        except (Unsupported, BackendCompilerFailed, RecompileError, FailOnRecompileLimitHit):
+        except (
+            Unsupported,
+            BackendCompilerFailed,
+            RecompileError,
+            FailOnRecompileLimitHit,
+            UserError,
+        ):
             raise
         except SkipFrame as signal:
             site.skip = True
@@ -163,7 +171,8 @@ class Converter:
         self, site: Site, history: History, values: list[Any], func: types.FunctionType
     ) -> bool:
         failures = history.failure(values, func)
-        history.learn(values, func)
+        if self.options.dynamic is not False and config.automatic_dynamic_shapes:
+            history.learn(values, func)
         where = f"{func.__code__.co_filename}:{func.__code__.co_firstlineno}"
         sentence = failures[0][1] if failures else "no entry is left"
         if failures and failures[0][2]:
@@ -216,7 +225,8 @@ class _Piece:
         self.code = func.__code__
         self.break_at = break_at
         self.name = f"{self.code.co_name}_{converter.pieces}"
-        self.tracer = Translator(self.name, func, history.dynamic, break_at, self.family.run_loops)
+        policy = Policy(self.options.dynamic, history.seen)
+        self.tracer = Translator(self.name, func, policy, break_at, self.family.run_loops)
         self.given = self.tracer.given  # by their place among the values
         if not self.family.works:
             self.tracer.idle_limit = _IDLE_LIMIT - self.family.idle
@@ -532,7 +542,7 @@ class _Piece:
             layout,
             len(code.co_cellvars) + len(code.co_freevars),
             slot0,
-            History(self.family, dynamic=_carried_numbers(code, outcome)),
+            History(self.family, seen=Seen(numbers=_carried_numbers(code, outcome))),
         )
         self.family.sites[key] = (weakref.ref(code), site)
         return site
@@ -624,6 +634,7 @@ class _Piece:
             if _bytecode.enabled:
                 _bytecode.info("epilogue of %s\n%s", self.name, text)
             logs.dump("bytecode", f"{self.name}.epilogue.py", text)
+        tracer.guard_sizes()
         tree = tracer.guards.compile(captures)
         if _guards.enabled:
             _guards.info("%s\n%s", self.name, "\n".join(f"  {g}" for g in tracer.guards))

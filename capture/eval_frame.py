@@ -196,7 +196,8 @@ def compile(
     Args:
         model: a function, bound method, ``nn.Module`` or other callable; None gives a decorator.
         fullgraph: raise ``Unsupported`` instead of breaking the graph.
-        dynamic: accepted as in ``torch.compile``; sizes are specialised for now.
+        dynamic: True makes all sizes of tensor arguments, and int and float arguments, symbolic
+            from the first call on; None those that were seen to change; False none but marked ones.
         backend: a registered name or a callable ``(GraphModule, example_inputs) -> callable``.
         mode: for backends that have modes, ``default`` for any.
         options: for backends that have options; others get them as a keyword argument.

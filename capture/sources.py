@@ -45,8 +45,10 @@ __all__ = [
     "PropertySource",
     "ReferentSource",
     "Scope",
+    "SizeSource",
     "SlotMemberSource",
     "Source",
+    "StrideSource",
     "TypeAttrSource",
     "TypeSource",
     "UnreadableError",
@@ -586,6 +588,44 @@ class ReferentSource(Source):
             if found is not None:
                 return found
         raise UnreadableError(self.name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SizeSource(Source):
+    """Size ``dim`` (>= 0) of a plain tensor."""
+
+    base: Source
+    dim: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name}.shape[{self.dim}]"
+
+    def read(self, scope: Scope) -> object:
+        value: Any = self.base.read(scope)
+        try:
+            return value.shape[self.dim]
+        except (AttributeError, IndexError):
+            raise UnreadableError(self.name) from None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StrideSource(Source):
+    """Stride ``dim`` (>= 0) of a plain tensor."""
+
+    base: Source
+    dim: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name}.stride({self.dim})"
+
+    def read(self, scope: Scope) -> object:
+        value: Any = self.base.read(scope)
+        try:
+            return value.stride()[self.dim]
+        except (AttributeError, IndexError):
+            raise UnreadableError(self.name) from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -307,6 +307,8 @@ build_key(Builder *builder, Node *node, PyObject *key)
     case AT_MRO_ITEM:
     case AT_ITEM:
     case AT_FUNC_CLOSURE:
+    case AT_TENSOR_SIZE:
+    case AT_TENSOR_STRIDE:
         node->index = PyLong_AsSsize_t(key);
         return node->index < 0 ? bad_spec("an index") : 0;
     case AT_DICT_ITEM:
@@ -439,6 +441,11 @@ build_post(Builder *builder, PostCheck *post, PyObject *spec)
         tree->runs_code = true;
         post->object = argument;
         return own(builder, argument);
+    }
+    if (kind == POST_SIZES) {
+        PyObject *fallback;
+        post->program = shape_program_new(argument, tree->n_slots, &fallback);
+        return post->program == NULL ? -1 : own(builder, fallback);
     }
     if (kind == POST_STORAGES) {
         if (!PyTuple_Check(argument) || PyTuple_GET_SIZE(argument) != n) {

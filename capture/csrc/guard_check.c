@@ -314,6 +314,9 @@ child_value(const Node *node, PyObject *value, PyObject **owned)
         return method_part(node, value);
     case AT_REFERENT:
         return *owned = referent(value);
+    case AT_TENSOR_SIZE:
+    case AT_TENSOR_STRIDE:
+        return *owned = tensor_dim(value, node->index, node->accessor == AT_TENSOR_STRIDE);
     case AT_ATTR:
         return *owned = PyObject_GetAttr(value, node->key);
     case AT_SLOT_MEMBER: {
@@ -742,6 +745,8 @@ post_check_holds(const Run *run, const PostCheck *post)
         return all_distinct(run, post);
     case POST_STORAGES:
         return storages_hold(run, post);
+    case POST_SIZES:
+        return shape_program_holds(post->program, run->slots);
     default:
         return expression_holds(run, post);
     }

@@ -279,6 +279,7 @@ tree_clear(PyObject *self)
     for (int i = 0; i < tree->n_post; i++) {
         PyMem_Free(tree->post[i].slots);
         PyMem_Free(tree->post[i].groups);
+        shape_program_free(tree->post[i].program);
     }
     tree->n_post = 0;
     Py_CLEAR(tree->owned);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shape_guards.h"
 #include "tensor_meta.h"
 
 /* The numbers stand in lower.py too: GuardTree refuses a spec with others. */
@@ -40,6 +41,8 @@ typedef enum {
     AT_MODULES,        /* root: sys.modules */
     AT_REFERENT,       /* of a weak reference */
     AT_DICT_VALUE,     /* index in the order of the dict, which is no OrderedDict */
+    AT_TENSOR_SIZE,    /* dim */
+    AT_TENSOR_STRIDE,  /* dim */
     N_ACCESSORS,
 } Accessor;
 
@@ -147,6 +150,7 @@ typedef enum {
     POST_ALL_DISTINCT,
     POST_STORAGES,
     POST_EXPRESSION,
+    POST_SIZES,
 } PostKind;
 
 typedef struct {
@@ -155,6 +159,7 @@ typedef struct {
     int *slots;
     int *groups;      /* POST_STORAGES: the group of each slot */
     PyObject *object; /* strong: POST_EXPRESSION */
+    ShapeProgram *program; /* POST_SIZES */
 } PostCheck;
 
 /* What tells the tree that an object it compares by address is dead. */

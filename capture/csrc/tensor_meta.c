@@ -305,6 +305,17 @@ tensor_witness(const TensorFacts *facts, PyObject *value,
            autograd_witness(impl, see, context);
 }
 
+bool
+tensor_dims(PyObject *tensor, int64_t *ndim, int64_t **sizes, int64_t **strides)
+{
+    if (!reader.ready || !PyObject_TypeCheck(tensor, reader.base) || impl_of(tensor) == NULL) {
+        return false;
+    }
+    void *handle = (char *)tensor + reader.impl;
+    return !reader.dim(handle, ndim) && !reader.sizes(handle, sizes) &&
+           !reader.strides(handle, strides);
+}
+
 void *
 tensor_storage(PyObject *tensor)
 {

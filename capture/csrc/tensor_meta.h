@@ -35,6 +35,8 @@ bool tensor_facts_hold(const TensorFacts *facts, PyObject *value);
  * false if there is more to it than words, or if `see` says so. */
 bool tensor_witness(const TensorFacts *facts, PyObject *value,
                     bool (*see)(void *context, const void *place), void *context);
+/* The sizes and strides, in torch's memory; false where they cannot be read. Borrows. */
+bool tensor_dims(PyObject *tensor, int64_t *ndim, int64_t **sizes, int64_t **strides);
 
 /* The storage's address, or NULL where it cannot be read. Borrows. */
 void *tensor_storage(PyObject *tensor);

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import torch
 
+from capture.graph.symbols import Inexpressible
 from capture.graph.tensor_meta import CannotPropagate
-from capture.graph.values import ScalarValue, StateToken, TensorValue
+from capture.graph.values import ScalarValue, SizeValue, StateToken, TensorValue
 
 __all__ = ["Arguments", "substitute"]
 
@@ -59,14 +60,15 @@ _FEW = 8
 
 
 class Arguments:
-    """The values found on the walk over one call's arguments."""
+    """The values found on the walk over one call's arguments; no size is among the scalars."""
 
-    __slots__ = ("_places", "scalars", "tensors", "tokens")
+    __slots__ = ("_places", "scalars", "sizes", "tensors", "tokens")
 
     def __init__(self) -> None:
         self.tensors: list[TensorValue] = []
         self._places: dict[int, int] = {}  # by the values' ``id``, once there are many
         self.scalars: list[ScalarValue] = []
+        self.sizes: list[SizeValue] = []
         self.tokens: list[StateToken] = []
 
     def walk(self, arg: Any) -> tuple[Any, Any]:
@@ -123,6 +125,12 @@ class Arguments:
         if kind is ScalarValue:
             self.scalars.append(arg)
             return arg.node, (ScalarValue, arg.pytype)
+        if kind is SizeValue:
+            self.sizes.append(arg)
+            try:
+                return arg.node, arg.dim
+            except Inexpressible as error:
+                raise CannotPropagate(str(error)) from None
         if kind is slice:
             (start, stop, step), keys = self.walk_items((arg.start, arg.stop, arg.step))
             return slice(start, stop, step), (slice, *keys)
@@ -162,7 +170,7 @@ def _refuse(arg: object) -> Any:
 def substitute(arg: Any, table: dict[int, Any]) -> Any:
     """Return ``arg`` with each value of the graph replaced by ``table[id(value)]``."""
     kind = type(arg)
-    if kind is TensorValue or kind is ScalarValue:
+    if kind is TensorValue or kind is ScalarValue or kind is SizeValue:
         return table[id(arg)]
     if kind is tuple or kind is list:
         return kind(substitute(item, table) for item in arg)

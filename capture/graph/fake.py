@@ -6,6 +6,7 @@ operator makes torch import much; ``sample`` is tried first.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 import sys
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -30,9 +32,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from capture.graph.recording import Decisions, Recording, decides
 from capture.graph.sample import place_in_autograd, quiet, stop_spending
+from capture.graph.symbols import Shapes
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta
 
-__all__ = ["lacks_rule", "make_fake", "reason_of", "running"]
+__all__ = ["lacks_rule", "make_fake", "mode_of", "reason_of", "running"]
 
 KNOWN_VERSIONS = ("2.13.", "2.14.")
 
@@ -43,9 +46,11 @@ class _RecordingMode(FakeTensorMode):
     recording: Recording | None = None
     decisions: Decisions | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, shape_env: Any = None) -> None:
         if not torch.__version__.startswith(KNOWN_VERSIONS):
-            super().__init__(allow_fallback_kernels=False)
+            super().__init__(
+                allow_fallback_kernels=False, shape_env=shape_env, static_shapes=shape_env is None
+            )
             self.cache_enabled = False
             return
         # FakeTensorMode.__init__ imports torch's own frontend, a second of CPU time, for nothing
@@ -54,7 +59,7 @@ class _RecordingMode(FakeTensorMode):
         self.allow_fallback_kernels = False
         self.propagate_real_tensors = False
         self.fake_tensor_converter = FakeTensorConverter(copy_data=False, export=False)
-        self.static_shapes = True
+        self.static_shapes = shape_env is None
         self.allow_scalar_outputs = False
         self._allow_unsafe_data_ptr_access = True
         self.allow_meta = True
@@ -63,7 +68,7 @@ class _RecordingMode(FakeTensorMode):
         self.allow_non_fake_inputs = False
         self.in_kernel_invocation = False
         self.enter_stack = []
-        self.shape_env = None
+        self.shape_env = shape_env
         self._stack_trace = traceback.StackSummary()
         self._stack = None
         self._mode_key = torch._C._TorchDispatchModeKey.FAKE
@@ -214,24 +219,43 @@ def _the_mode() -> _RecordingMode:
     return _mode
 
 
-def make_fake(meta: TensorMeta) -> torch.Tensor:
+def mode_of(shapes: Shapes | None) -> _RecordingMode:
+    """Return the mode for static sizes, or the one for a graph's symbolic ones."""
+    if shapes is None:
+        return _the_mode()
+    mode: _RecordingMode | None = shapes.mode
+    if mode is None:
+        mode = shapes.mode = _RecordingMode(shapes.env)
+    return mode
+
+
+def make_fake(meta: TensorMeta, shapes: Shapes | None = None) -> torch.Tensor:
     """Make a fake tensor with the given metadata."""
     if meta.is_inference != torch.is_inference_mode_enabled():
         with torch.inference_mode(meta.is_inference):
-            return make_fake(meta)
-    tensor = torch.empty_strided(meta.shape, meta.stride, dtype=meta.dtype, device="meta")
-    return place_in_autograd(FakeTensor(_the_mode(), tensor, meta.device), meta)
+            return make_fake(meta, shapes)
+    shape, stride = meta.shape, meta.stride
+    if shapes is not None:
+        shape, stride = tuple(map(shapes.symint, shape)), tuple(map(shapes.symint, stride))
+    tensor = torch.empty_strided(shape, stride, dtype=meta.dtype, device="meta")
+    return place_in_autograd(FakeTensor(mode_of(shapes), tensor, meta.device), meta)
 
 
 @contextmanager
-def running(recording: Recording, decisions: Decisions | None = None) -> Iterator[None]:
+def running(
+    recording: Recording,
+    decisions: Decisions | None = None,
+    shapes: Shapes | None = None,
+) -> Iterator[None]:
     """Run the ``with`` block under the fake mode, quietly, and record what runs."""
-    mode = _the_mode()
+    mode = mode_of(shapes)
     was_disabled = _log.disabled
     _log.disabled = True  # failures are ours to report
     mode.recording, mode.decisions = recording, decisions
     try:
-        with quiet(), _without_frontend(), mode:
+        # symbolic sizes need Python's decompositions: some C++ ones want concrete numbers
+        dispatcher = contextlib.nullcontext() if shapes is None else enable_python_dispatcher()
+        with quiet(), _without_frontend(), dispatcher, mode:
             yield
     finally:
         mode.recording = mode.decisions = None

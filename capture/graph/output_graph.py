@@ -20,7 +20,7 @@ from capture.backends.boxed import BoxedCodeGen, takes_boxed_graph
 from capture.backends.registry import backend_name
 from capture.config import settings
 from capture.errors import BackendCompilerFailed
-from capture.graph import op_rules
+from capture.graph import fake, op_rules
 from capture.graph.arguments import Arguments
 from capture.graph.fx_adapter import (
     append_node,
@@ -37,14 +37,17 @@ from capture.graph.propagate import (
     InputResult,
     OperatorError,
     Outcome,
+    SizeResult,
     ViewResult,
     memo,
     propagate,
     remember,
 )
+from capture.graph.size_nodes import SizeNodes
 from capture.graph.state import TorchState, applied, restored, snapshot
+from capture.graph.symbols import Dim, Shapes
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta, meta_of
-from capture.graph.values import ScalarValue, StateToken, TensorValue, ViewKind
+from capture.graph.values import ScalarValue, SizeValue, StateToken, TensorValue, ViewKind
 from capture.graph.verify import verify
 
 __all__ = ["CompiledGraph", "OutputGraph"]
@@ -87,6 +90,7 @@ class OutputGraph:
         writes: of each node that writes to memory, the alias groups it writes to.
         no_views: the keys of inputs that must not be views: autograd could refuse a write then.
         drawing: the nodes that draw random numbers.
+        shapes: what is decided about symbolic sizes; None while all sizes are static.
     """
 
     layout_known = True
@@ -118,6 +122,8 @@ class OutputGraph:
         self.group_of: dict[fx.Node, int] = {}
         self.writes: dict[fx.Node, set[int]] = {}
         self.drawing: set[fx.Node] = set()
+        self.shapes: Shapes | None = None
+        self._size_nodes: SizeNodes | None = None
 
     @property
     def state(self) -> TorchState:
@@ -131,13 +137,26 @@ class OutputGraph:
 
     # --- inputs --------------------------------------------------------------------------------
 
-    def add_input(self, name: str, tensor: torch.Tensor, key: object) -> TensorValue:
+    def add_input(
+        self,
+        name: str,
+        tensor: torch.Tensor,
+        key: object,
+        shape: tuple[Any, ...] | None = None,
+        stride: tuple[Any, ...] | None = None,
+    ) -> TensorValue:
         """Make ``tensor`` an input; ``name`` is a hint for readers.
+
+        Args:
+            shape: its sizes, with a ``Dim`` of ``shapes`` for what is symbolic.
+            stride: its strides, likewise.
 
         Raises:
             CannotPropagate: if a graph cannot take such a tensor.
         """
         meta = meta_of(tensor)
+        if shape is not None and stride is not None:
+            meta = meta._replace(shape=shape, stride=stride)
         if meta.is_plain:
             alias_group = self._input_group("storage", tensor.untyped_storage()._cdata)
             kind, view_group = ViewKind.NOT_A_VIEW, self._input_group("base", id(tensor))
@@ -184,6 +203,42 @@ class OutputGraph:
         return ScalarValue(
             self._node("call_method", "item", (tensor.node,), {}, frame_summary), pytype, None
         )
+
+    def symbolic(self) -> Shapes:
+        """Return what symbolic sizes are made of; the graph has some from now on."""
+        if self.shapes is None:
+            self.shapes = Shapes()
+            self._size_nodes = SizeNodes(self.graph, self.shapes, self._placeholder)
+        return self.shapes
+
+    def size_value(self, dim: Dim) -> SizeValue:
+        """Return a size as a value of the graph."""
+        assert self._size_nodes is not None
+        return SizeValue(dim, self._size_nodes.node)
+
+    def product(self, sizes: Sequence[Any]) -> Any:
+        """Return the product of sizes: an int or a ``Dim``."""
+        result: Any = 1
+        for n in sizes:
+            if type(n) is Dim or type(result) is Dim:
+                result = self.symbolic().arithmetic(operator.mul, result, n)
+            else:
+                result *= n
+        return result
+
+    def is_contiguous(self, meta: TensorMeta, memory_format: torch.memory_format) -> bool:
+        """Tell what ``Tensor.is_contiguous`` tells; of symbolic sizes, a decision."""
+        if not meta.is_symbolic:
+            return meta.is_contiguous(memory_format)
+        tensor = fake.make_fake(meta, self.symbolic())
+        return bool(tensor.is_contiguous(memory_format=memory_format))
+
+    def _gradient_meta(self, leaf: TensorMeta) -> TensorMeta:
+        if not leaf.is_symbolic:
+            return gradient_meta(leaf)
+        if not self.is_contiguous(leaf, torch.contiguous_format):
+            raise CannotPropagate("the gradient of a leaf with symbolic strides")
+        return TensorMeta(leaf.shape, leaf.stride, leaf.dtype, leaf.device)
 
     def _placeholder(self, name: str, example: object, key: object) -> fx.Node:
         last = self.placeholders[-1] if self.placeholders else None
@@ -236,9 +291,12 @@ class OutputGraph:
             key = (kind, target, key_args, self._state_key)
         tensors = found.tensors
         outcome = memo.get(key)
+        shapes = self.shapes
+        if outcome is None and shapes is not None:
+            outcome = shapes.memo.get(key)
         if outcome is None:
             if not tensors:
-                if found.scalars and _is_python_arithmetic(target):
+                if (found.scalars or found.sizes) and _is_python_arithmetic(target):
                     return self._scalar_call(
                         kind, target, args, kwargs, fx_args, fx_kwargs, frame_summary
                     )
@@ -246,8 +304,23 @@ class OutputGraph:
                     rule = op_rules.classify(target)
                     if rule is not None and rule.kind is op_rules.RuleKind.STATE:
                         return self._state_call(target, args, kwargs, fx_args, found, frame_summary)
-            outcome = propagate(kind, target, args, kwargs, tensors, found.scalars, self._state)
-            if op_rules.lives_on(target):
+            if shapes is not None and not found.sizes:
+                if not any(value.meta.is_symbolic for value in tensors):
+                    shapes = None
+            outcome = propagate(
+                kind,
+                target,
+                args,
+                kwargs,
+                tensors,
+                found.scalars,
+                self._state,
+                found.sizes,
+                shapes,
+            )
+            if shapes is not None:
+                shapes.memo[key] = outcome
+            elif op_rules.lives_on(target):
                 remember(key, outcome)
         if outcome.written:
             self._check_write(outcome, tensors)
@@ -314,6 +387,8 @@ class OutputGraph:
             return tensors[described.position]
         if kind is ConstantResult:
             return described.value
+        if kind is SizeResult:
+            return self.size_value(described.dim)
         if kind is FreshResult:
             assert node is not None
             alias_group = groups.setdefault(("a", described.alias_group), 0) or self._new_group()
@@ -331,7 +406,7 @@ class OutputGraph:
         items = []
         for position, item in enumerate(described.items):
             part = None
-            if node is not None and type(item) not in (InputResult, ConstantResult):
+            if node is not None and type(item) not in (InputResult, ConstantResult, SizeResult):
                 part = append_node(
                     self.graph, "call_function", "getitem", operator.getitem, (node, position), {}
                 )
@@ -409,6 +484,7 @@ class OutputGraph:
             fresh: which gradients become the leaf's ``grad``, others are added to the one there.
             retain_graph: whether what the operators saved is kept.
         """
+        metas = [self._gradient_meta(leaf.meta) for leaf in leaves]
         ends = [value.history for value in outputs if value.history is not None]
         arguments = (
             tuple(value.node for value in outputs),
@@ -423,13 +499,12 @@ class OutputGraph:
         self.backward_calls += 1
         self.may_raise = self.may_raise or self.rewrites_recorded
         gradients = []
-        for position, leaf in enumerate(leaves):
+        for position, meta in enumerate(metas):
             part = append_node(
                 self.graph, "call_function", "getitem", operator.getitem, (node, position), {}
             )
             self._parts.append(part)
             group = self._new_group()
-            meta = gradient_meta(leaf.meta)
             gradients.append(self._value(part, meta, group, group, ViewKind.NOT_A_VIEW))
         return gradients
 
@@ -503,11 +578,11 @@ class OutputGraph:
     ) -> ScalarValue:
         """Add arithmetic on Python numbers."""
         numbers = [*args, *kwargs.values()]
-        if any(type(n) not in (int, float, bool, ScalarValue) for n in numbers):
+        if any(type(n) not in (int, float, bool, ScalarValue, SizeValue) for n in numbers):
             raise CannotPropagate("arithmetic of a number of the graph with something else")
-        known = all(n.example is not None for n in numbers if type(n) is ScalarValue)
+        known = all(n.example is not None for n in numbers if isinstance(n, ScalarValue))
         if op_rules.name_of(target) in ("pow", "ipow") and all(
-            (n.pytype if type(n) is ScalarValue else type(n)) is not float for n in numbers
+            (n.pytype if isinstance(n, ScalarValue) else type(n)) is not float for n in numbers
         ):
             raise CannotPropagate("the type of a power of integers depends on their values")
         try:
@@ -590,17 +665,20 @@ class OutputGraph:
         Raises:
             BackendCompilerFailed: whatever the backend raises.
         """
-        examples = list(self.examples if example_inputs is None else example_inputs)
+        symbolic = self.shapes is not None and not takes_boxed_graph(backend)
         self.graph.output(tuple(value.node for value in outputs))
         for part in reversed(self._parts):
             if not part.users:
                 self.graph.erase_node(part)
+        if self._size_nodes is not None:
+            self._size_nodes.drop_unused()
+        examples = list(self.examples if example_inputs is None else example_inputs)
         keys: list[object] = []
         kept: list[Any] = []
         for node, key, example in zip(self.placeholders, self.inputs, examples, strict=True):
             if node.users:
                 keys.append(key)
-                kept.append(example)
+                kept.append(self._symbolic_example(node, example) if symbolic else example)
             else:
                 self.graph.erase_node(node)
         if takes_boxed_graph(backend):
@@ -608,7 +686,7 @@ class OutputGraph:
         gm = make_graph_module(self.graph, self.name)
         self._log(gm)
         if settings.verify:
-            verify(gm, kept, len(outputs))
+            verify(gm, kept, len(outputs), self.shapes)
         name = backend_name(backend)
         try:
             fn = backend(gm, kept)
@@ -625,6 +703,18 @@ class OutputGraph:
             boxed=bool(getattr(fn, "_boxed_call", False)),
             gm=gm,
         )
+
+    def _symbolic_example(self, node: fx.Node, example: Any) -> Any:
+        """Return what a backend is shown for an input of a graph with symbolic sizes."""
+        shapes = self.shapes
+        assert shapes is not None
+        if isinstance(example, torch.Tensor):
+            meta: TensorMeta = node.meta["capture_meta"]
+            return fake.make_fake(meta, shapes) if meta.is_plain else example
+        for symbol, number in shapes.inputs.items():
+            if number.node is node:
+                return shapes.symint(Dim(symbol, number.hint, shapes))
+        return example
 
     def _log(self, gm: fx.GraphModule) -> None:
         for artifact in ("graph", "graph_code"):
@@ -669,7 +759,7 @@ def _is_total(name: str, numbers: list[Any]) -> bool:
     """Tell whether arithmetic cannot raise whatever the numbers of the graph are."""
     if name in ("truediv", "floordiv", "mod"):
         divisor = numbers[1]
-        return divisor.nonzero if type(divisor) is ScalarValue else divisor != 0
+        return divisor.nonzero if isinstance(divisor, ScalarValue) else divisor != 0
     return name in _TOTAL_ARITHMETIC
 
 
@@ -685,6 +775,6 @@ def _is_python_arithmetic(target: Any) -> bool:
 
 
 def _number(value: Any) -> Any:
-    if type(value) is not ScalarValue:
+    if not isinstance(value, ScalarValue):
         return value
     return value.pytype(1) if value.example is None else value.example

@@ -7,6 +7,7 @@ is process-wide.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -17,16 +18,19 @@ from capture.graph.arguments import substitute
 from capture.graph.links import Links
 from capture.graph.recording import Decisions, Recording
 from capture.graph.state import TorchState, applied
+from capture.graph.symbols import Dim, Inexpressible, Shapes
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta, meta_of
-from capture.graph.values import GraphFunction, ScalarValue, TensorValue, ViewKind
+from capture.graph.values import GraphFunction, ScalarValue, SizeValue, TensorValue, ViewKind
 
 __all__ = [
     "ConstantResult",
     "FreshResult",
     "InputResult",
+    "NumberDecides",
     "OperatorError",
     "Outcome",
     "SequenceResult",
+    "SizeResult",
     "ViewResult",
     "clear_memo",
     "memo",
@@ -54,6 +58,10 @@ class OperatorError(CaptureError):
     def original(self) -> BaseException:
         """What eager would raise."""
         return self.original_exception
+
+
+class NumberDecides(CannotPropagate):
+    """Raised where a number that only the graph knows would decide a result's metadata."""
 
 
 class FreshResult(NamedTuple):
@@ -88,6 +96,12 @@ class ConstantResult(NamedTuple):
     """A Python constant."""
 
     value: Any
+
+
+class SizeResult(NamedTuple):
+    """An int that follows from symbolic sizes."""
+
+    dim: Dim
 
 
 class SequenceResult(NamedTuple):
@@ -142,15 +156,21 @@ def propagate(
     tensors: list[TensorValue],
     scalars: list[ScalarValue],
     state: TorchState,
+    sizes: Sequence[SizeValue] = (),
+    shapes: Shapes | None = None,
 ) -> Outcome:
     """Find out what a call does by running it on stand-ins for its tensors.
+
+    Args:
+        sizes: the symbolic sizes among the arguments.
+        shapes: what is decided about symbolic sizes, if some size is symbolic.
 
     Raises:
         OperatorError: if the call fails as it would in eager.
         CannotPropagate: if what it does cannot be known.
     """
 
-    call = _Call(kind, target, args, kwargs, tensors, scalars)
+    call = _Call(kind, target, args, kwargs, tensors, scalars, sizes, shapes)
     call.check()
     if any(enabled for _, enabled, _ in state.autocast):
         # casts of stand-ins for parameters must not stay in the process's cache
@@ -172,7 +192,11 @@ class _Call:
         kwargs: dict[str, Any],
         tensors: list[TensorValue],
         scalars: list[ScalarValue],
+        sizes: Sequence[SizeValue],
+        shapes: Shapes | None,
     ) -> None:
+        self.sizes = sizes
+        self.shapes = shapes
         self.kind = kind
         self.target = target
         self.name = op_rules.name_of(target)
@@ -192,7 +216,7 @@ class _Call:
                 raise CannotPropagate(f"a tensor of kind {what} is not propagated")
         for scalar in self.scalars:
             if op_rules.scalar_decides_metadata(name, scalar.pytype):
-                raise CannotPropagate(_DECIDES.format(name))
+                raise NumberDecides(_DECIDES.format(name))
         if name in op_rules.READS_LISTED_TENSORS and any(
             _lists_tensor(arg) for arg in (*self.args, *self.kwargs.values())
         ):
@@ -209,6 +233,8 @@ class _Call:
 
     def run(self, state: TorchState) -> Outcome:
         """Find out what the call does."""
+        if self.shapes is not None:
+            return self.run_on_fakes(state)
         outcome = self.run_on_samples(state)
         return self.run_on_fakes(state) if outcome is None else outcome
 
@@ -225,11 +251,11 @@ class _Call:
                 outcome = self.run(state)
             except OperatorError:
                 if self.probe is None:
-                    raise CannotPropagate(_DECIDES.format(self.name)) from None
+                    raise NumberDecides(_DECIDES.format(self.name)) from None
                 may_raise = True
                 continue
             if found is not None and outcome != found:
-                raise CannotPropagate(_DECIDES.format(self.name))
+                raise NumberDecides(_DECIDES.format(self.name))
             found = outcome
         assert found is not None
         return found._replace(may_raise=found.may_raise or may_raise)
@@ -238,6 +264,8 @@ class _Call:
         """Make the call on stand-ins for the tensors."""
         table: dict[int, Any] = {id(s): _example(s, self.probe) for s in self.scalars}
         table.update((id(v), t) for v, t in zip(self.tensors, stand_ins, strict=True))
+        if self.shapes is not None:
+            table.update((id(v), self.shapes.symint(v.dim)) for v in self.sizes)
         args, kwargs = substitute(self.args, table), substitute(self.kwargs, table)
         if self.kind == "call_method":
             return getattr(args[0], self.target)(*args[1:], **kwargs)
@@ -307,21 +335,21 @@ class _Call:
 
     def run_once_on_fakes(self, state: TorchState, decisions: Decisions) -> Outcome:
         """Run on fake tensors, with these answers to questions about data."""
-        stand_ins = [fake.make_fake(meta) for meta in self.metas]
+        stand_ins = [fake.make_fake(meta, self.shapes) for meta in self.metas]
         storages = [tensor.untyped_storage()._cdata for tensor in stand_ins]
         links = Links(stand_ins)
         recording = Recording()
         error: Exception | None = None
         result = None
         try:
-            with fake.running(recording, decisions):
+            with fake.running(recording, decisions, self.shapes):
                 result = self.invoke(stand_ins)
         except Exception as caught:
             error = caught.with_traceback(None)
         if error is not None and fake.needs_frontend(error):
             decisions.again()
             return self.run_once_on_fakes(state, decisions)
-        if error is not None and fake.lacks_rule(error):
+        if error is not None and fake.lacks_rule(error) and self.shapes is None:
             found = self.run_without_rule(state)
             if found is not None:
                 return found
@@ -361,6 +389,9 @@ class _Call:
         reason = fake.reason_of(error)
         if reason is not None:
             return CannotPropagate(reason)
+        if self.shapes is not None:  # the error's text would hold for the sizes of this call only
+            text = str(error).splitlines()
+            return CannotPropagate(f"{type(error).__name__}: {text[0] if text else ''}")
         if decided and "not allocated" not in str(error):
             return OperatorError(error)
         original = sample.eager_exception(
@@ -381,11 +412,12 @@ class _Call:
         state: TorchState,
     ) -> Outcome:
         """Describe what the call did."""
-        described = _Description(stand_ins, storages, links, state).describe(result)
+        description = _Description(stand_ins, storages, links, state, self.shapes)
+        described = description.describe(result)
         written = [n for n, storage in enumerate(storages) if storage in recording.written]
         changed = []
         if written or op_rules.may_write(self.name, self.kwargs):
-            changed = _changes(self.metas, stand_ins, storages)
+            changed = _changes(self.metas, stand_ins, storages, self.shapes)
         return Outcome(
             result=described,
             needs_node=_has_new_tensor(described)
@@ -422,25 +454,46 @@ def _example(scalar: ScalarValue, probe: float | None) -> int | float | bool:
 
 
 def _changes(
-    metas: list[TensorMeta], stand_ins: list[torch.Tensor], storages: list[int]
+    metas: list[TensorMeta],
+    stand_ins: list[torch.Tensor],
+    storages: list[int],
+    shapes: Shapes | None,
 ) -> list[tuple[int, TensorMeta]]:
     changed = []
     for n, (before, tensor) in enumerate(zip(metas, stand_ins, strict=True)):
         if tensor.untyped_storage()._cdata != storages[n]:
             raise CannotPropagate("a tensor is made to use other memory")
-        meta = _plain_meta_of(tensor)._replace(cls=before.cls)
+        meta = _plain_meta_of(tensor, shapes)._replace(cls=before.cls)
+        if shapes is not None and meta.ndim == before.ndim:
+            settled = shapes.settled
+            known = before._replace(
+                shape=tuple(map(settled, before.shape)), stride=tuple(map(settled, before.stride))
+            )
+            meta = before if meta == known else meta
         if meta != before:
             changed.append((n, meta))
     return changed
 
 
-def _plain_meta_of(tensor: torch.Tensor) -> TensorMeta:
+def _plain_meta_of(tensor: torch.Tensor, shapes: Shapes | None) -> TensorMeta:
     if tensor.is_quantized:
         raise CannotPropagate("quantized tensors are not propagated")
     meta = meta_of(tensor)
     if meta.layout is not torch.strided:
         raise CannotPropagate(f"a result of layout {meta.layout} is not propagated")
+    if shapes is not None:
+        meta = meta._replace(
+            shape=tuple(_dim(n, shapes) for n in meta.shape),
+            stride=tuple(_dim(n, shapes) for n in meta.stride),
+        )
     return meta._replace(cls=torch.Tensor)
+
+
+def _dim(n: Any, shapes: Shapes) -> Any:
+    try:
+        return shapes.dim(n)
+    except Inexpressible as error:
+        raise CannotPropagate(str(error)) from None
 
 
 def _has_new_tensor(result: Any) -> bool:
@@ -478,7 +531,9 @@ class _Description:
         storages: list[int],
         links: Links,
         state: TorchState,
+        shapes: Shapes | None,
     ) -> None:
+        self.shapes = shapes
         self.stand_ins = stand_ins
         self.links = links
         self.by_storage = {storage: n for n, storage in enumerate(storages)}
@@ -492,6 +547,11 @@ class _Description:
         """Describe one result."""
         if isinstance(result, torch.Tensor):
             return self._tensor(result, in_container)
+        if type(result) is torch.SymInt and self.shapes is not None:
+            dim = _dim(result, self.shapes)
+            return SizeResult(dim) if type(dim) is Dim else ConstantResult(dim)
+        if type(result) is torch.Size and any(type(n) is not int for n in result):
+            return SequenceResult(torch.Size, tuple(self.describe(n, True) for n in result))
         if type(result) in _CONSTANT_TYPES:
             return ConstantResult(result)
         if isinstance(result, tuple | list):
@@ -511,7 +571,7 @@ class _Description:
         if any(known is tensor for known in self.seen):
             raise CannotPropagate("one tensor is returned twice")
         self.seen.append(tensor)
-        meta = _plain_meta_of(tensor)
+        meta = _plain_meta_of(tensor, self.shapes)
         storage = tensor.untyped_storage()._cdata
         base = tensor._base
         index = self.by_storage.get(storage)

@@ -264,9 +264,9 @@ def _work(name: str, metas: Sequence[TensorMeta]) -> int:
         return 0
     left, right = metas[0], metas[1]
     if name == "linear":
-        return left.numel * (right.shape[0] if right.shape else 1)
+        return left.numel * int(right.shape[0] if right.shape else 1)
     if "mm" in name or "matmul" in name or name in ("baddbmm", "mv"):
-        return left.numel * (right.shape[-1] if right.shape else 1)
+        return left.numel * int(right.shape[-1] if right.shape else 1)
     if name.startswith("conv") and left.ndim > 1:
-        return right.numel * left.numel // max(left.shape[1], 1)
+        return right.numel * left.numel // max(int(left.shape[1]), 1)
     return 0

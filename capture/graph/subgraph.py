@@ -15,8 +15,9 @@ from torch import fx
 from capture.graph.fx_adapter import append_placeholder, make_graph_module
 from capture.graph.output_graph import FrameSummary, OutputGraph
 from capture.graph.state import TorchState
+from capture.graph.symbols import Dim, Shapes
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta
-from capture.graph.values import ScalarValue, TensorValue
+from capture.graph.values import ScalarValue, SizeValue, TensorValue
 
 __all__ = ["SubGraph"]
 
@@ -32,6 +33,8 @@ class SubGraph(OutputGraph):
     def __init__(self, name: str, parent: OutputGraph, state: TorchState | None = None) -> None:
         super().__init__(name, parent.state if state is None else state)
         self.parent = parent
+        self.shapes = parent.shapes
+        self._sizes: dict[Dim, SizeValue] = {}
         self.lifted: list[TensorValue | ScalarValue] = []
         self._inner: dict[int, Any] = {}
         self._outer: dict[int, TensorValue] = {}
@@ -46,9 +49,25 @@ class SubGraph(OutputGraph):
             if type(outer) is TensorValue and self._inner[id(outer)].alias_group in self._dirty
         ]
 
-    def add_input(self, name: str, tensor: torch.Tensor, key: object) -> TensorValue:
+    def add_input(
+        self,
+        name: str,
+        tensor: torch.Tensor,
+        key: object,
+        shape: tuple[Any, ...] | None = None,
+        stride: tuple[Any, ...] | None = None,
+    ) -> TensorValue:
         """Make ``tensor`` an input of the outermost graph; it is lifted when it is used."""
-        return self.parent.add_input(name, tensor, key)
+        return self.parent.add_input(name, tensor, key, shape, stride)
+
+    def symbolic(self) -> Shapes:
+        """Return what symbolic sizes are made of: the outermost graph's."""
+        self.shapes = self.parent.symbolic()
+        return self.shapes
+
+    def size_value(self, dim: Dim) -> SizeValue:
+        """Return a size as a value of the outermost graph; it is lifted when it is used."""
+        return self.parent.size_value(dim)
 
     def add_scalar_input(self, name: str, number: int | float | bool, key: object) -> ScalarValue:
         """Make a Python number an input of the outermost graph."""
@@ -87,6 +106,8 @@ class SubGraph(OutputGraph):
             return arg if self.is_own(arg) else self._lift_tensor(arg)
         if kind is ScalarValue:
             return arg if arg.node.graph is self.graph else self._lift_number(arg)
+        if kind is SizeValue:
+            return self._lift_size(arg)
         if kind is tuple or kind is list:
             return kind(map(self._lift, arg))
         if isinstance(arg, tuple) and hasattr(arg, "_fields"):
@@ -104,6 +125,14 @@ class SubGraph(OutputGraph):
             known = ScalarValue(node, outer.pytype, outer.example, is_input=True)
             self.lifted.append(outer)
             self._inner[id(outer)] = known
+        return known
+
+    def _lift_size(self, outer: SizeValue) -> SizeValue:
+        known = self._sizes.get(outer.dim)
+        if known is None:
+            node = self._own_placeholder("size")
+            known = self._sizes[outer.dim] = SizeValue(outer.dim, lambda dim: node)
+            self.lifted.append(outer)
         return known
 
     def _own_placeholder(self, name: str) -> fx.Node:

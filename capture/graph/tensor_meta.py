@@ -5,11 +5,12 @@ A ``TensorMeta`` is a named tuple, so that hashing and comparing it (memo keys, 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from capture.errors import CaptureError
+from capture.graph.symbols import Dim
 
 __all__ = ["CannotPropagate", "TensorMeta", "contiguous_strides", "meta_of"]
 
@@ -29,10 +30,13 @@ class CannotPropagate(CaptureError):
 
 
 class TensorMeta(NamedTuple):
-    """Everything about a tensor that decides how an operator treats it, its data aside."""
+    """Everything about a tensor that decides how an operator treats it, its data aside.
 
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
+    Sizes and strides are ints, or ``Dim`` where they may vary.
+    """
+
+    shape: tuple[Any, ...]
+    stride: tuple[Any, ...]
     dtype: torch.dtype
     device: torch.device
     requires_grad: bool = False
@@ -48,6 +52,11 @@ class TensorMeta(NamedTuple):
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self.shape)
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether some size or stride may vary."""
+        return Dim in map(type, self.shape) or Dim in map(type, self.stride)
 
     @property
     def numel(self) -> int:

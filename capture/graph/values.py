@@ -1,4 +1,4 @@
-"""Holds the values that live in a graph: tensors, Python numbers, opaque state tokens.
+"""Holds the values that live in a graph: tensors, Python numbers, sizes, opaque state tokens.
 
 Must not know how a graph is built or how metadata is computed.
 """
@@ -13,9 +13,17 @@ import torch
 from torch import fx
 
 from capture.graph.history import History
+from capture.graph.symbols import Dim
 from capture.graph.tensor_meta import TensorMeta
 
-__all__ = ["GraphFunction", "ScalarValue", "StateToken", "TensorValue", "ViewKind"]
+__all__ = [
+    "GraphFunction",
+    "ScalarValue",
+    "SizeValue",
+    "StateToken",
+    "TensorValue",
+    "ViewKind",
+]
 
 
 class ViewKind(enum.IntEnum):
@@ -109,6 +117,34 @@ class ScalarValue:
 
     def __repr__(self) -> str:
         return f"ScalarValue({self.node.name}, {self.pytype.__name__}, {self.example!r})"
+
+
+class SizeValue(ScalarValue):
+    """An int that is an expression over sizes and numbers of the graph's inputs.
+
+    It gets a node when something in the graph asks for it.
+
+    Attributes:
+        dim: the expression.
+    """
+
+    __slots__ = ("_make_node", "dim")
+
+    def __init__(self, dim: Dim, make_node: Callable[[Dim], fx.Node]) -> None:
+        self.dim = dim
+        self._make_node = make_node
+        self.pytype = int
+        self.example = dim.hint
+        self.nonzero = False
+        self.is_input = False
+
+    @property
+    def node(self) -> fx.Node:  # type: ignore[override]
+        """What computes it."""
+        return self._make_node(self.dim)
+
+    def __repr__(self) -> str:
+        return f"SizeValue({self.dim!r}, {self.example!r})"
 
 
 class StateToken:

@@ -12,20 +12,30 @@ from capture.errors import InternalError
 from capture.graph import fake
 from capture.graph.recording import Recording
 from capture.graph.state import restored
+from capture.graph.symbols import Dim, Shapes
 from capture.graph.tensor_meta import TensorMeta, meta_of
 
 __all__ = ["verify"]
 
 
-def verify(gm: fx.GraphModule, example_inputs: Sequence[Any], n_outputs: int) -> None:
+def verify(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    n_outputs: int,
+    shapes: Shapes | None = None,
+) -> None:
     """Check the form of a graph, and its metadata by a run on fake tensors.
+
+    A graph with symbolic sizes is run with those of the example.
 
     Raises:
         InternalError: if something is wrong with it.
     """
     _check_form(gm, example_inputs, n_outputs)
     with restored():
-        _Rerun(gm).check(example_inputs)
+        rerun = _Rerun(gm)
+        rerun.shapes = shapes
+        rerun.check(example_inputs)
 
 
 def _check_form(gm: fx.GraphModule, example_inputs: Sequence[Any], n_outputs: int) -> None:
@@ -51,9 +61,18 @@ def _check_form(gm: fx.GraphModule, example_inputs: Sequence[Any], n_outputs: in
 class _Rerun(fx.Interpreter):
     """Runs a graph on fake tensors and compares each node's result with what was propagated."""
 
+    shapes: Shapes | None = None
+
     def check(self, example_inputs: Sequence[Any]) -> None:
         """Run and compare."""
-        metas = [meta_of(x) if isinstance(x, torch.Tensor) else None for x in example_inputs]
+        metas: list[TensorMeta | None] = []
+        graph: Any = self.module.graph
+        for node, example in zip(graph.nodes, example_inputs, strict=False):
+            given: TensorMeta | None = node.meta.get("capture_meta")
+            if isinstance(example, torch.Tensor) and given is None:
+                given = meta_of(example)
+            metas.append(None if given is None else _of_example(given))
+        example_inputs = [x.node.hint if isinstance(x, torch.SymInt) else x for x in example_inputs]
         if any(meta is not None and not meta.is_plain for meta in metas):
             return  # operators refuse these; the graph only passes them on
         inputs = [
@@ -67,7 +86,18 @@ class _Rerun(fx.Interpreter):
         result = super().run_node(n)
         expected: TensorMeta | None = n.meta.get("capture_meta")
         if isinstance(result, torch.Tensor) and expected is not None:
+            expected = _of_example(expected)
             found = meta_of(result)._replace(cls=expected.cls)
             if found != expected:
                 raise InternalError(f"the node {n.name} gives {found}, not {expected}")
         return result
+
+
+def _of_example(meta: TensorMeta) -> TensorMeta:
+    """The metadata with the sizes of the call that was captured."""
+    if not meta.is_symbolic:
+        return meta
+    return meta._replace(
+        shape=tuple(n.hint if type(n) is Dim else n for n in meta.shape),
+        stride=tuple(n.hint if type(n) is Dim else n for n in meta.stride),
+    )

@@ -15,6 +15,7 @@ import torch
 
 from capture.guards import kinds, native_setup
 from capture.guards.guard import Guard, Reference, SourceGuard
+from capture.guards.size_program import NumbersHold, programs_of
 from capture.guards.torch_kinds import StateIs, TensorFacts, TensorMatch
 from capture.sources import (
     AttrSource,
@@ -41,8 +42,10 @@ from capture.sources import (
     PartialSource,
     PropertySource,
     ReferentSource,
+    SizeSource,
     SlotMemberSource,
     Source,
+    StrideSource,
     TypeAttrSource,
     TypeSource,
     WrappedSource,
@@ -84,6 +87,8 @@ class Accessor(IntEnum):
     MODULES = 23
     REFERENT = 24
     DICT_VALUE = 25
+    TENSOR_SIZE = 26
+    TENSOR_STRIDE = 27
 
 
 class Check(IntEnum):
@@ -111,6 +116,7 @@ class Post(IntEnum):
     ALL_DISTINCT = 2
     STORAGES = 3
     EXPRESSION = 4
+    SIZES = 5
 
 
 class _Node:
@@ -159,8 +165,14 @@ def build_tree(guards: list[Guard], captures: list[Source]) -> GuardTree:
         for guard in guards
         if isinstance(guard, kinds.TypeIs) and guard.reference.refers_to(dict)
     }
+    conditions: list[NumbersHold] = []
     for guard in guards:
-        _LOWER[type(guard)](builder, guard)
+        if type(guard) is NumbersHold:
+            conditions.append(guard)
+        else:
+            _LOWER[type(guard)](builder, guard)
+    if conditions:
+        _conditions(builder, conditions)
     for place, source in enumerate(captures):
         builder.node(source).captures.append(place)
     roots = tuple(root.as_tuple() for root in builder.roots)
@@ -254,6 +266,8 @@ _ACCESSORS: dict[type, tuple[int, Callable[[Any], object]]] = {
     MethodFuncSource: (22, _no_key),
     ReferentSource: (24, _no_key),
     DictValueSource: (25, _index),
+    SizeSource: (26, lambda source: source.dim),
+    StrideSource: (27, lambda source: source.dim),
 }
 
 
@@ -346,6 +360,17 @@ def _storages_are(builder: _TreeBuilder, guard: kinds.StoragesAre) -> None:
         builder.post_check(Post.STORAGES, guard.sources, guard.groups)
     else:
         builder.post_check(Post.EXPRESSION, guard.sources, guard.holds_for)
+
+
+def _conditions(builder: _TreeBuilder, conditions: list[NumbersHold]) -> None:
+    """Conditions on numbers: natively as far as possible, all of them at once."""
+    programs, others = programs_of(conditions)
+    for program in programs:
+        slots = [builder.slot(source) for source in program.holders]
+        variables = tuple((slots[place], kind, dim) for place, kind, dim in program.variables)
+        builder.post.append((int(Post.SIZES), (), (variables, program.code, program.fallback)))
+    for guard in others:
+        builder.post_check(Post.EXPRESSION, guard.sources, guard.fn)
 
 
 def _simple(kind: Check, field: str) -> Callable[[_TreeBuilder, Any], None]:

@@ -17,11 +17,12 @@ import torch
 from capture import break_reasons as reasons
 from capture import polyfills
 from capture.config import settings as config
-from capture.errors import GraphBreak, Signal, SkipFrame
+from capture.errors import GraphBreak, Signal, SkipFrame, UserError
 from capture.graph.foresight import Foresight, Undecidable
 from capture.graph.gradients import leaf_gradients
 from capture.graph.output_graph import OutputGraph
-from capture.graph.propagate import OperatorError
+from capture.graph.propagate import NumberDecides, OperatorError
+from capture.graph.symbols import Dim, Inexpressible, Shapes
 from capture.graph.tensor_meta import CannotPropagate
 from capture.graph.values import ScalarValue, TensorValue
 from capture.guards.guard_set import GuardSet
@@ -34,6 +35,7 @@ from capture.guards.kinds import (
     TypeAttrAbsent,
     UnboundCell,
 )
+from capture.guards.size_program import NumbersHold
 from capture.guards.torch_kinds import StateIs, read_state
 from capture.instructions.ops import Op
 from capture.side_effects import SideEffects
@@ -43,11 +45,13 @@ from capture.sources import (
     DictItemSource,
     GlobalsSource,
     MroItemSource,
+    SizeSource,
     Source,
     TypeAttrSource,
     TypeSource,
 )
 from capture.symbolic_convert import generators
+from capture.symbolic_convert.dynamic import Policy
 from capture.symbolic_convert.failure import Failure
 from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.lifetimes import may_have_ended
@@ -58,11 +62,13 @@ from capture.variables.base import (
     FrameRequest,
     LazyVariable,
     ObservedException,
+    SizePlan,
     Variable,
     unsupported,
 )
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import DictVariable
+from capture.variables.conversion import Numbers
 from capture.variables.functions import (
     BuiltinVariable,
     CellVariable,
@@ -71,6 +77,7 @@ from capture.variables.functions import (
 )
 from capture.variables.marks import marker_of
 from capture.variables.objects import ClassVariable, ExceptionVariable, SuperVariable, lookup_mro
+from capture.variables.sizes import expression
 from capture.variables.tensor import TensorVariable
 from capture.variables.wrap import is_part_of_object, refuse_unfinished, wrap, wrap_static
 
@@ -86,6 +93,7 @@ _MAX_RECURSION = 40
 # Frames that wait for each other within an instruction: each takes native stack of the compiler.
 _MAX_NESTING = 50
 _POLYFILLS = os.path.dirname(polyfills.__file__) + os.sep
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 _MODULE_CALL_IMPL = torch.nn.Module._call_impl
 
 
@@ -112,7 +120,7 @@ class Translator:
         self,
         name: str,
         func: types.FunctionType,
-        dynamic_sources: set[Source],
+        policy: Policy,
         break_at: dict[int, GraphBreak],
         run_loops: set[tuple[int, int]],
     ) -> None:
@@ -130,7 +138,8 @@ class Translator:
         self.failure = Failure()
         self.frames: list[Frame] = []
         self.break_at = break_at
-        self.dynamic_sources = dynamic_sources
+        self.policy = policy
+        self.marked_sizes: set[Source] = set()
         self.identity: dict[int, Variable] = {}
         self.keep_alive: list[object] = []
         self.tensors: dict[int, Variable] = {}
@@ -252,7 +261,54 @@ class Translator:
 
     def is_dynamic(self, source: Source, value: object) -> bool:
         """True if the number was seen to change: it is an input of the graph then."""
-        return source in self.dynamic_sources
+        return self.policy.number(source, value)
+
+    def plan_sizes(self, source: Source, value: torch.Tensor) -> SizePlan | None:
+        """Which sizes and strides of an input are symbolic; None if all are static."""
+        plan = self.policy.sizes(source, value)
+        if plan is not None:
+            self.marked_sizes.update(SizeSource(source, i) for i in plan.marked)
+        return plan
+
+    def place(self) -> str | None:
+        """The user's line that is being executed: not one of torch's or of a polyfill."""
+        for frame in reversed(self.frames):
+            if not frame.code.co_filename.startswith((_POLYFILLS, _TORCH)):
+                return frame.location
+        return self.frames[-1].location if self.frames else None
+
+    def guard_sizes(self) -> None:
+        """Guard what was decided about symbolic sizes; the backend has had its say.
+
+        Raises:
+            UserError: if the program or the backend pins a size that the user marked.
+        """
+        shapes = self.graph.shapes
+        if shapes is None:
+            return
+        for source, number in list(shapes.by_key.items()):
+            self.check_mark(shapes, source, number)
+        for condition in shapes.conditions():
+            try:
+                text, sources = expression(shapes, condition.expr)
+                self.guards.add(NumbersHold(sources, text), condition.place)
+            except Inexpressible:
+                keys = tuple(n.key for s, n in shapes.inputs.items())
+                text = shapes.text_of(condition.expr)
+                self.guards.add(ExprHolds(keys, shapes.checker(condition.expr), text))
+
+    def check_mark(self, shapes: Shapes, source: Any, dim: Dim) -> None:
+        """Refuse to compile what pins a size that the user marked as dynamic."""
+        if not isinstance(source, SizeSource) or source not in self.marked_sizes:
+            return
+        pinned = shapes.pinned(dim)
+        if pinned is not None:
+            condition, place = shapes.reason_for(dim)
+            raise UserError(
+                f"dimension {source.dim} of {source.base.name} is marked dynamic, but the program "
+                f"demands that it is {pinned}: {condition} ({place or 'in the backend'}). Remove "
+                "the mark, use capture.maybe_mark_dynamic, or change that line."
+            )
 
     def real_value(self, v: TensorVariable) -> Any:
         """The real tensor behind an input."""
@@ -308,15 +364,22 @@ class Translator:
         self, kind: str, target: Any, args: list[Variable], kwargs: dict[str, Variable]
     ) -> Variable:
         """Add a call to the graph; its result as a variable."""
-        graph_args = tuple(self.graph_argument(a) for a in args)
-        graph_kwargs = {k: self.graph_argument(v) for k, v in kwargs.items()}
         nodes_before = self.graph.num_ops
-        try:
-            result = self.add_to_graph(kind, target, graph_args, graph_kwargs)
-        except OperatorError as error:
-            self.raise_real(error.original)
-        except CannotPropagate as error:
-            unsupported(reasons.OPERATOR_METADATA, str(error))
+        # numbers of the graph stay numbers if they can, else become sizes, else constants
+        for numbers in Numbers:
+            graph_args = tuple(conversion.graph_argument(self, a, numbers) for a in args)
+            graph_kwargs = {
+                k: conversion.graph_argument(self, v, numbers) for k, v in kwargs.items()
+            }
+            try:
+                result = self.add_to_graph(kind, target, graph_args, graph_kwargs)
+                break
+            except OperatorError as error:
+                self.raise_real(error.original)
+            except CannotPropagate as error:
+                last = numbers is Numbers.CONSTANTS
+                if last or (numbers is Numbers.KEPT and not isinstance(error, NumberDecides)):
+                    unsupported(reasons.OPERATOR_METADATA, str(error))
         if self.graph.num_ops != nodes_before:
             self.mutations += 1
         return self.wrap_result(result)
@@ -383,6 +446,8 @@ class Translator:
             result = add()
         finally:
             may_raise, graph.may_raise = graph.may_raise, graph.may_raise or raised_before
+            if graph.shapes is not None:
+                graph.shapes.note_place(self.place)
         if graph.num_ops != nodes_before:
             self.failure.note(self, target, changed, may_raise)
         return result

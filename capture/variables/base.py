@@ -7,7 +7,7 @@ Python type and, if the value existed before, the source it was reached through.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from capture.errors import GraphBreak, Signal
@@ -132,6 +132,23 @@ class ObservedException(Signal):
         self.exception = exception
 
 
+@dataclass(slots=True)
+class SizePlan:
+    """What of a tensor input is symbolic.
+
+    Attributes:
+        sizes: the dimensions.
+        strides: dimensions whose strides are symbols of their own.
+        bounds: least and greatest size of some dimensions.
+        marked: dimensions that the user marked: an error says if the program pins one.
+    """
+
+    sizes: frozenset[int]
+    strides: frozenset[int] = frozenset()
+    bounds: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
+    marked: frozenset[int] = frozenset()
+
+
 class Effects(Protocol):
     """What variables see of the journal of side effects."""
 
@@ -242,6 +259,12 @@ class Tracer(Protocol):
 
     def calling_code(self) -> types.CodeType:
         """The code that makes the current call."""
+
+    def plan_sizes(self, source: Source, value: torch.Tensor) -> SizePlan | None:
+        """Which sizes and strides of an input are symbolic; None if all are static."""
+
+    def place(self) -> str | None:
+        """The user's line that is being executed."""
 
     def is_dynamic(self, source: Source, value: object) -> bool:
         """True if a number was seen to change: it is an input of the graph then."""

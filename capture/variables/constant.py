@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
-from capture.guards.kinds import Equals, ExprHolds
+from capture.guards.kinds import Equals
+from capture.guards.size_program import NumbersHold
 from capture.variables.base import Variable, unsupported
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class ScalarVariable(Variable):
     operator of the graph gave: to decide on that is a graph break.
     """
 
-    __slots__ = ("_text", "scalar", "sources")
+    __slots__ = ("_sources", "_text", "scalar")
 
     def __init__(
         self,
@@ -76,7 +77,12 @@ class ScalarVariable(Variable):
         super().__init__(source)
         self.scalar = scalar
         self._text = text
-        self.sources = sources
+        self._sources = sources
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """What the expression is over."""
+        return self._sources
 
     @property
     def text(self) -> str:
@@ -115,8 +121,4 @@ class ScalarVariable(Variable):
 
 def guard_expression(tracer: Tracer, text: str, sources: tuple[Source, ...]) -> None:
     """Guard that the Python expression ``text`` over ``a0..`` (the sources' values) is true."""
-    names = ", ".join(f"a{i}" for i in range(len(sources)))
-    readable = text
-    for i in reversed(range(len(sources))):
-        readable = readable.replace(f"a{i}", sources[i].name)
-    tracer.guard(ExprHolds(sources, eval(f"lambda {names}: {text}"), readable))
+    tracer.guard(NumbersHold(sources, text))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from capture import break_reasons as reasons
-from capture.graph.values import ScalarValue, StateToken, TensorValue
+from capture.graph.values import ScalarValue, SizeValue, StateToken, TensorValue
 from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import (
@@ -22,6 +22,7 @@ from capture.variables.containers import (
 )
 from capture.variables.functions import BuiltinVariable
 from capture.variables.objects import ClassVariable, ObjectVariable
+from capture.variables.sizes import SizeVariable, lift
 from capture.variables.tensor import TensorVariable
 
 _CONSTANT_RESULTS = frozenset(
@@ -75,15 +76,23 @@ def as_python(tracer: Tracer, v: Variable) -> Any:
     return MISSING
 
 
-def graph_argument(tracer: Tracer, v: Variable) -> Any:
+class Numbers(enum.Enum):
+    """How numbers of the graph go into a call."""
+
+    KEPT = 0
+    SIZES = 1  # ints as sizes: what they decide is guarded
+    CONSTANTS = 2
+
+
+def graph_argument(tracer: Tracer, v: Variable, numbers: Numbers = Numbers.KEPT) -> Any:
     """What stands for a variable in the arguments of a graph call."""
     v = v.realize(tracer)
     if isinstance(v, (TensorVariable, ConstantVariable)):
         return v.value
     if isinstance(v, ScalarVariable):
-        return v.scalar
+        return _number(tracer, v, numbers)
     if isinstance(v, (TupleVariable, ListVariable)):
-        items = [graph_argument(tracer, i) for i in v.items(tracer)]
+        items = [graph_argument(tracer, i, numbers) for i in v.items(tracer)]
         if isinstance(v, ListVariable):
             return items
         if v.cls is torch.Size:
@@ -93,10 +102,11 @@ def graph_argument(tracer: Tracer, v: Variable) -> Any:
         return tuple(items)
     if isinstance(v, DictVariable):
         return {
-            graph_argument(tracer, k): graph_argument(tracer, i) for k, i in v.load(tracer).values()
+            graph_argument(tracer, k): graph_argument(tracer, i, numbers)
+            for k, i in v.load(tracer).values()
         }
     if isinstance(v, SliceVariable):
-        return slice(*[graph_argument(tracer, p) for p in v.parts])
+        return slice(*[graph_argument(tracer, p, numbers) for p in v.parts])
     if isinstance(v, RangeVariable):
         return list(v.value)
     if isinstance(v, ObjectVariable) and isinstance(v.value, torch.Tensor):
@@ -105,6 +115,17 @@ def graph_argument(tracer: Tracer, v: Variable) -> Any:
     if known is not MISSING:
         return known
     unsupported(reasons.UNKNOWN_OPERATION, f"{v.describe()} as an argument of an operator")
+
+
+def _number(tracer: Tracer, v: ScalarVariable, numbers: Numbers) -> Any:
+    if numbers is Numbers.KEPT or isinstance(v, SizeVariable):
+        return v.scalar
+    if numbers is Numbers.CONSTANTS:
+        return v.specialize(tracer).value
+    size = lift(tracer, v)
+    if size is None:
+        return v.scalar
+    return size if type(size) is int else tracer.graph.size_value(size)
 
 
 def wrap_result(tracer: Tracer, value: Any) -> Variable:
@@ -121,6 +142,8 @@ def wrap_result(tracer: Tracer, value: Any) -> Variable:
     if kind is list:
         return ListVariable([wrap_result(tracer, v) for v in value])
     if isinstance(value, ScalarValue):
+        if isinstance(value, SizeValue):
+            return SizeVariable(value)
         return ScalarVariable(value, None, (), None)
     if isinstance(value, StateToken):
         return ObjectVariable(type(value), value)

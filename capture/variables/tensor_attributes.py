@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import types
 from collections.abc import Callable
 
@@ -22,10 +21,10 @@ from capture.variables.base import (
     unsupported,
 )
 from capture.variables.constant import FALSE, NONE, ConstantVariable, boolean
-from capture.variables.containers import TupleVariable
 from capture.variables.functions import BuiltinVariable, MethodVariable
 from capture.variables.gradients import read_grad
 from capture.variables.objects import lookup_mro
+from capture.variables.sizes import size_of, size_tuple
 from capture.variables.tensor import TensorVariable
 
 
@@ -36,6 +35,10 @@ def tensor_getattr(tracer: Tracer, obj: TensorVariable, name: str) -> Variable:
     if reader is not None:
         found: Variable = reader(obj)
         return found
+    if name == "shape":
+        return size_tuple(tracer, meta.shape, torch.Size)
+    if name == "nbytes":
+        return size_of(tracer, tracer.graph.product((*meta.shape, meta.dtype.itemsize)))
     if obj.attrs and name in obj.attrs:
         return obj.attrs[name]
     rule = classify_attribute(name)
@@ -98,7 +101,6 @@ def _device_flag(kind: str) -> Callable[[TensorVariable], Variable]:
 
 
 _READERS: dict[str, Callable[[TensorVariable], Variable]] = {
-    "shape": lambda obj: TupleVariable([ConstantVariable(n) for n in obj.meta.shape], torch.Size),
     "dtype": lambda obj: ConstantVariable(obj.meta.dtype),
     "device": lambda obj: ConstantVariable(obj.meta.device),
     "layout": lambda obj: ConstantVariable(obj.meta.layout),
@@ -110,7 +112,6 @@ _READERS: dict[str, Callable[[TensorVariable], Variable]] = {
     "is_meta": _device_flag("meta"),
     "is_mps": _device_flag("mps"),
     "is_xpu": _device_flag("xpu"),
-    "nbytes": lambda obj: ConstantVariable(math.prod(obj.meta.shape) * obj.meta.dtype.itemsize),
     "itemsize": lambda obj: ConstantVariable(obj.meta.dtype.itemsize),
     "is_sparse": lambda obj: FALSE,
     "is_quantized": lambda obj: FALSE,

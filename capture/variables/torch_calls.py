@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 import types
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, boolean
 from capture.variables.containers import TupleVariable
 from capture.variables.objects import ObjectVariable
+from capture.variables.sizes import decide, size_of, size_tuple
 from capture.variables.tensor import TensorVariable
 
 _AUTOGRAD = frozenset({"backward", "grad"})
@@ -219,7 +222,7 @@ def constant_method(
             unsupported(reasons.UNKNOWN_ATTRIBUTE, f"Tensor.{name}")
         if len(args) == 1 and not kwargs:
             cls = torch.Size if name == "size" else tuple
-            return TupleVariable([ConstantVariable(n) for n in values], cls)
+            return size_tuple(tracer, values, cls)
         dim = _dim(tracer, args, kwargs)
         if dim is None:
             unsupported(reasons.UNKNOWN_CALLABLE, f"Tensor.{name}")
@@ -227,24 +230,21 @@ def constant_method(
             low, high = -max(len(values), 1), max(len(values), 1) - 1
             text = f"expected to be in range of [{low}, {high}], but got {dim}"
             tracer.raise_error(IndexError, f"Dimension out of range ({text})")
-        return ConstantVariable(values[dim])
+        return size_of(tracer, values[dim])
     if name in ("dim", "ndimension"):
         return ConstantVariable(len(meta.shape))
     if name in ("numel", "nelement"):
-        total = 1
-        for n in meta.shape:
-            total *= n
-        return ConstantVariable(total)
+        return size_of(tracer, tracer.graph.product(meta.shape))
     if name == "__len__":
         if not meta.shape:
             tracer.raise_error(TypeError, "len() of a 0-d tensor")
-        return ConstantVariable(meta.shape[0])
+        return size_of(tracer, meta.shape[0])
     if name == "element_size":
         return ConstantVariable(meta.dtype.itemsize)
     if name == "is_contiguous":
         given = args[1] if len(args) > 1 else kwargs.get("memory_format")
         fmt = torch.contiguous_format if given is None else tracer.as_python(given)
-        return boolean(meta.is_contiguous(fmt))
+        return boolean(tracer.graph.is_contiguous(meta, fmt))
     if name == "is_floating_point":
         return boolean(meta.dtype.is_floating_point)
     if name == "is_complex":
@@ -258,7 +258,12 @@ def constant_method(
     if name == "is_same_size":
         other = args[1].realize(tracer)
         assert isinstance(other, TensorVariable)
-        return boolean(meta.shape == other.meta.shape)
+        return boolean(
+            len(meta.shape) == len(other.meta.shape)
+            and all(
+                map(functools.partial(decide, tracer, operator.eq), meta.shape, other.meta.shape)
+            )
+        )
     unsupported(reasons.UNKNOWN_CALLABLE, f"Tensor.{name}")
 
 

@@ -6,6 +6,7 @@ What is wrapped here was depended on: each kind adds the guards that make it val
 from __future__ import annotations
 
 import collections
+import dataclasses
 import enum
 import functools
 import types
@@ -35,12 +36,21 @@ from capture.sources import (
     MethodFuncSource,
     MethodSelfSource,
     PartialSource,
+    SizeSource,
     SlotMemberSource,
     Source,
+    StrideSource,
     TypeAttrSource,
     TypeSource,
 )
-from capture.variables.base import MISSING, LazyVariable, Tracer, Variable, unsupported
+from capture.variables.base import (
+    MISSING,
+    LazyVariable,
+    SizePlan,
+    Tracer,
+    Variable,
+    unsupported,
+)
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import (
     DictVariable,
@@ -240,12 +250,54 @@ def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source) -> Variable
     if not facts.plain:
         tracer.guard(TypeIs(source, type(value)))
         return ObjectVariable(type(value), value, source)
-    tracer.guard(TensorMatch(source, facts))
-    tensor = tracer.graph.add_input(name_for(source), value, source)
+    plan = tracer.plan_sizes(source, value)
+    if plan is None:
+        tracer.guard(TensorMatch(source, facts))
+        tensor = tracer.graph.add_input(name_for(source), value, source)
+    else:
+        facts, shape, stride = symbolic_sizes(tracer, value, source, plan)
+        tracer.guard(TensorMatch(source, facts))
+        tensor = tracer.graph.add_input(name_for(source), value, source, shape, stride)
     variable = TensorVariable(tensor, source)
     tracer.tensors[id(tensor)] = variable
     tracer.real_tensors[source] = value
     return variable
+
+
+def symbolic_sizes(
+    tracer: Tracer, value: torch.Tensor, source: Source, plan: SizePlan
+) -> tuple[TensorFacts, tuple[Any, ...], tuple[Any, ...]]:
+    """What is demanded of a tensor with symbolic sizes; its sizes and strides."""
+    facts = TensorFacts.of(value, plan.sizes)
+    shapes = tracer.graph.symbolic()
+    shape: list[Any] = []
+    for i, n in enumerate(value.shape):
+        if i in plan.sizes:
+            key = SizeSource(source, i)
+            low, high = plan.bounds.get(i, (None, None))
+            shape.append(shapes.size(key, key.name, n, low, high))
+        else:
+            shape.append(n)
+    if facts.contiguous and not plan.strides:
+        strides: list[Any] = []
+        step: Any = 1
+        for n in reversed(shape):
+            strides.insert(0, step)
+            step = tracer.graph.product((step, n))
+        return facts, tuple(shape), tuple(strides)
+    # a stride of zero or one means too much to vary
+    demanded = tuple(
+        None if step > 1 and (i in plan.strides or known is None) else step
+        for i, (step, known) in enumerate(
+            zip(value.stride(), facts.strides or value.stride(), strict=True)
+        )
+    )
+    strides = []
+    for i, known in enumerate(demanded):
+        where = StrideSource(source, i)
+        strides.append(shapes.size(where, where.name, value.stride(i)) if known is None else known)
+    facts = dataclasses.replace(facts, strides=demanded, contiguous=False)
+    return facts, tuple(shape), tuple(strides)
 
 
 def is_fixed_path(source: Source) -> bool:

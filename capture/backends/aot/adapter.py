@@ -33,11 +33,13 @@ __all__ = [
     "inside_a_mode",
     "is_one_of_many",
     "is_plain",
+    "is_symbolic",
     "is_view_op",
     "keep_generators",
     "keeps_graph",
     "make_one_of_many",
     "min_cut_partition",
+    "mode_of",
     "plain_state",
     "same_storage",
     "storage_key",
@@ -66,7 +68,10 @@ def version_is_checked() -> bool:
 def is_plain(tensor: Tensor) -> bool:
     """Tell whether this is a tensor that can be traced: no subclass, strided, no wrapper."""
     return (
-        type(tensor) in (Tensor, torch.nn.Parameter, torch.nn.Buffer)
+        (
+            type(tensor) in (Tensor, torch.nn.Parameter, torch.nn.Buffer)
+            or mode_of([tensor]) is not None
+        )
         and tensor.layout is torch.strided
         and not tensor.is_nested
         and not tensor.is_quantized
@@ -75,6 +80,18 @@ def is_plain(tensor: Tensor) -> bool:
         and not torch._is_functional_tensor(tensor)
         and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
     )
+
+
+def is_symbolic(value: object) -> bool:
+    """Tell whether this is a symbolic int, or a fake tensor with symbolic sizes or strides."""
+    if isinstance(value, Tensor):
+        return bool(value._has_symbolic_sizes_strides)
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def mode_of(values: Sequence[object]) -> Any:
+    """Return the mode of the first fake tensor, or None."""
+    return next((m for v in values if (m := getattr(v, "fake_mode", None)) is not None), None)
 
 
 def storage_key(tensor: Tensor) -> int:
@@ -186,7 +203,10 @@ def fake_mode() -> Any:
 def fakes_of(mode: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return fake tensors of the same metadata: plain leaves that do not require grad."""
     with torch.no_grad():
-        return [mode.from_tensor(tensor.detach()) for tensor in tensors]
+        return [
+            tensor.detach() if mode_of([tensor]) is mode else mode.from_tensor(tensor.detach())
+            for tensor in tensors
+        ]
 
 
 def functional_mode() -> Any:
@@ -218,13 +238,17 @@ def storage_was_changed(tensor: Any) -> bool:
 
 
 def trace_to_aten(
-    function: Callable[..., Any], fakes: Sequence[Tensor], decompositions: Decompositions | None
+    function: Callable[..., Any], fakes: Sequence[Any], decompositions: Decompositions | None
 ) -> fx.GraphModule:
     """Trace ``function`` below autograd with ``make_fx``."""
+    from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
 
     table = None if decompositions is None else dict(decompositions)
-    return make_fx(function, decomposition_table=table)(*fakes)
+    if not any(map(is_symbolic, fakes)):
+        return make_fx(function, decomposition_table=table)(*fakes)
+    with enable_python_dispatcher():  # some C++ decompositions want concrete sizes
+        return make_fx(function, decomposition_table=table)(*fakes)
 
 
 @functools.cache

@@ -27,6 +27,8 @@ _NEW_MEMORY = frozenset(
 _AUTOGRAD_STATE = frozenset(("register_hook", "retain_grad"))
 # Their backward needs a workspace that the forward leaves out under no_grad, where graphs run.
 _SAVE_IN_GRAD_MODE = frozenset(("aten::mkldnn_rnn_layer_backward",))
+# Their decompositions loop over the steps.
+_UNROLLED = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
 _NO_OPS = frozenset(("aten::detach", "aten::alias", "aten::lift_fresh"))
 
 
@@ -100,10 +102,12 @@ class Joint:
         fakes: the fake tensors of the inputs, tangents included.
         forward_outputs: how many outputs the forward has.
         differentiable: those among them that have a tangent, in the tangents' order.
-        geometry: size and stride that each tangent must have.
+        geometry: size and stride that each tangent must have; with symbolic sizes, the order of
+            its dimensions in memory, the innermost first.
         outputs: the torch-level outputs.
         written: the inputs to write to.
         single: whether the torch-level graph returned one value, not a tuple.
+        symbolic: whether some size is symbolic.
         grad_mode: the grad mode that the graph leaves behind, if it changes it.
         mode: the mode of the fake tensors.
         owned: forward outputs that are no views for autograd, though an operator made them so.
@@ -113,10 +117,11 @@ class Joint:
     fakes: list[Tensor]
     forward_outputs: int
     differentiable: list[int]
-    geometry: list[tuple[tuple[int, ...], tuple[int, ...]]]
+    geometry: list[tuple[tuple[int, ...], tuple[int, ...]] | list[int]]
     outputs: list[Output]
     written: list[Written]
     single: bool
+    symbolic: bool
     grad_mode: bool | None
     mode: Any
     owned: tuple[int, ...] = ()
@@ -175,15 +180,18 @@ class _Trace:
         self.gradients: list[int | None] = []
         self.grad_mode: bool | None = None
         self.freed: dict[int, str] = {}  # id of a result's tensor -> what autograd says
+        self.numbers: Sequence[Any] = ()
 
     def _add(self, value: Tensor) -> int:
         self.values.append(value)
         return len(self.values) - 1
 
-    def run(self, *primals: Tensor) -> list[Tensor]:
+    def run(self, *primals: Any) -> list[Tensor]:
         """Trace forward and backward; return every value somebody may ask for."""
+        count = len(self.requires_grad)
+        self.numbers = primals[count:]
         with adapter.functional_mode():
-            self._run(primals)
+            self._run(primals[:count])
             return self.values
 
     def _run(self, primals: Sequence[Tensor]) -> None:
@@ -199,7 +207,7 @@ class _Trace:
         self.initial = [self._add(adapter.from_functional(a)) for a in arguments]
 
         mode = torch.is_grad_enabled()
-        outputs = self.call(*arguments)
+        outputs = self.call(*arguments, *self.numbers)
         if torch.is_grad_enabled() != mode:
             self.grad_mode = torch.is_grad_enabled()
             torch.set_grad_enabled(mode)
@@ -216,7 +224,7 @@ class _Trace:
         if differentiable:
             self._backward(differentiable, sources)
 
-    def trace(self, fakes: Sequence[Tensor], table: adapter.Decompositions | None) -> Any:
+    def trace(self, fakes: Sequence[Any], table: adapter.Decompositions | None) -> Any:
         self.autocast = adapter.any_autocast()
         return adapter.trace_to_aten(self.run, fakes, table)
 
@@ -393,13 +401,15 @@ def trace_joint(
     call: Callable[..., Any],
     tensors: Sequence[Tensor],
     decompositions: adapter.Decompositions | None,
+    numbers: Sequence[Any] = (),
 ) -> Joint:
     """Trace a graph of torch calls, forward and backward.
 
     Args:
         gm: the torch-level graph, to look at.
-        call: runs it on tensors in the place of ``tensors``.
+        call: runs it on tensors in the place of ``tensors``, and numbers in that of ``numbers``.
         tensors: the inputs; only their metadata is used.
+        numbers: symbolic ints among the inputs.
         decompositions: operator to function, as for ``make_fx``.
 
     Raises:
@@ -411,10 +421,13 @@ def trace_joint(
             raise CannotTrace(f"{name} gives a tensor other memory")
         if name in _AUTOGRAD_STATE or not getattr(node.target, "capture_traceable", True):
             raise CannotTrace(f"{name} runs code of the program in the backward")
+        if name in _UNROLLED and any(map(adapter.is_symbolic, tensors)):
+            raise CannotTrace(f"{name} would be unrolled over a symbolic size")
     if not all(adapter.is_plain(tensor) for tensor in tensors):
         raise CannotTrace("an input is no plain strided tensor")
     with adapter.plain_state():
-        mode = adapter.fake_mode()
+        mode = adapter.mode_of(tensors) if any(map(adapter.is_symbolic, tensors)) else None
+        mode = mode or adapter.fake_mode()
         fakes = adapter.fakes_of(mode, tensors)
         found = _Trace(
             call,
@@ -422,17 +435,23 @@ def trace_joint(
             [t.is_leaf for t in tensors],
             any(getattr(node.target, "capture_backward", False) for node in gm.graph.nodes),
         )
-        traced = found.trace(fakes, decompositions)
-    return _Assembly(traced, found, fakes, mode).joint()
+        traced = found.trace([*fakes, *numbers], decompositions)
+    return _Assembly(traced, found, fakes, mode, numbers).joint()
 
 
 class _Assembly:
     """Makes the joint graph from a trace: tangents become inputs, no-ops go, outputs are chosen."""
 
     def __init__(
-        self, traced: fx.GraphModule, found: _Trace, fakes: list[Tensor], mode: Any
+        self,
+        traced: fx.GraphModule,
+        found: _Trace,
+        fakes: list[Tensor],
+        mode: Any,
+        numbers: Sequence[Any],
     ) -> None:
         self.mode = mode
+        self.numbers = numbers
         self.traced = traced
         self.found = found
         self.fakes = fakes
@@ -459,10 +478,11 @@ class _Assembly:
         gm, tangents = self._graph(gradients)
         return Joint(
             gm=gm,
-            fakes=[*self.fakes, *tangents],
+            fakes=[*self.fakes, *self.numbers, *tangents],
+            symbolic=any(map(adapter.is_symbolic, [*self.fakes, *self.numbers])),
             forward_outputs=len(self.forward),
             differentiable=differentiable,
-            geometry=[(tuple(t.shape), t.stride()) for t in tangents],
+            geometry=[_demanded(t) for t in tangents],
             outputs=outputs,
             written=written,
             single=found.single,
@@ -508,6 +528,8 @@ class _Assembly:
         else:
             position_or_none = self._output(position)
         if geometry is not None:
+            if _is_symbolic(geometry):
+                raise CannotTrace("an input gets a symbolic shape")
             offset = self.fakes[i].storage_offset()
             geometry = (*geometry[:2], geometry[2] - offset)
         return Written(i, position_or_none, found.visible[i], geometry)
@@ -527,6 +549,8 @@ class _Assembly:
                 break
             first, *rest = source.args
             if _holds_node(rest) or _holds_node(source.kwargs.values()):
+                break
+            if _is_symbolic((rest, list(source.kwargs.values()))):
                 break
             if not _is_no_op(source):
                 steps.append((source.target, tuple(rest), dict(source.kwargs), item))
@@ -580,6 +604,8 @@ class _Assembly:
         if fake.dtype != tensor.dtype or found.changed[index] is not None:
             raise CannotTrace("an output is a view of an input in a way that is not known")
         size, stride, offset = _geometry(tensor)
+        if _is_symbolic((size, stride, offset)):
+            raise CannotTrace("an output is a view of an input with a symbolic shape")
         strided = (size, stride, offset - fake.storage_offset())
         return Output("input", index, view=self._view(i, None, strided))
 
@@ -661,6 +687,19 @@ class _Assembly:
 
 def _name_of(node: fx.Node) -> str:
     return getattr(getattr(node.target, "_schema", None), "name", "")
+
+
+def _is_symbolic(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return any(map(_is_symbolic, value))
+    return isinstance(value, torch.SymInt)
+
+
+def _demanded(tensor: Tensor) -> Any:
+    """The geometry of a tangent: as numbers, or as the order of its dimensions."""
+    if not adapter.is_symbolic(tensor):
+        return tuple(tensor.shape), tensor.stride()
+    return [d for _, d in sorted((stride, d) for d, stride in enumerate(tensor.stride()))]
 
 
 def _is_no_op(node: fx.Node) -> bool:

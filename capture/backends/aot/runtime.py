@@ -95,28 +95,43 @@ def autograd_call(
             del results
             for i in copied:
                 saved[i] = saved[i].clone()
-            if made_again is None:
-                made_again = rebuilds([*inputs, *outputs], saved)
-            for each in made_again:
+            rebuilt = made_again
+            if rebuilt is None:
+                rebuilt = rebuilds([*inputs, *outputs], saved)
+                if not joint.symbolic:  # else another call has other sizes
+                    made_again = rebuilt
+            for each in rebuilt:
                 source = each.source - len(inputs)
                 saved[each.place] = inputs[source] if source < 0 else outputs[source]
-            ctx.save_for_backward(*saved)
+            ctx.rebuilt = rebuilt
+            ctx.numbers = [v if isinstance(v, int | float) else None for v in saved]
+            ctx.save_for_backward(*[v for v in saved if not isinstance(v, int | float)])
+            ctx.extra = sum(not isinstance(value, Tensor) for value in inputs)
             if again is not None:
                 # Weakly: the graph keeps no more alive than eager code would.
-                ctx.inputs = [(weakref.ref(t), t._version) for t in inputs]
+                ctx.inputs = [
+                    (weakref.ref(t), t._version) if isinstance(t, Tensor) else (None, t)
+                    for t in inputs
+                ]
             if other:
                 ctx.mark_non_differentiable(*[outputs[i] for i in other])
             return tuple(outputs)
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
-            arguments = list(ctx.saved_tensors)
-            for each in made_again or ():
+            tensors = iter(ctx.saved_tensors)
+            arguments = [next(tensors) if v is None else v for v in ctx.numbers]
+            del tensors
+            nothing = (None,) * ctx.extra
+            for each in ctx.rebuilt:
                 arguments[each.place] = each.view_of(arguments[each.place])
             if not adapter.keeps_graph():
                 adapter.clear_saved(ctx)
-            for i, (shape, stride) in expected:
+            for i, demanded in expected:
                 tangent = gradients[i]
+                if isinstance(demanded, list):
+                    demanded = tuple(tangent.shape), _strides_in(tangent.shape, demanded)
+                shape, stride = demanded
                 if tangent.stride() != stride:
                     same = torch.empty_strided(
                         shape, stride, dtype=tangent.dtype, device=tangent.device
@@ -125,12 +140,12 @@ def autograd_call(
                 arguments.append(tangent)
             if torch.is_grad_enabled():
                 if again is not None and (inputs := _unchanged(ctx.inputs)) is not None:
-                    return tuple(again(inputs, [gradients[i] for i in differentiable]))
+                    return (*again(inputs, [gradients[i] for i in differentiable]), *nothing)
                 twice: Any = Twice.apply
                 # The marker gives the result a history, however little of it requires grad.
-                return twice(torch.empty(0, requires_grad=True), *arguments)
+                return (*twice(torch.empty(0, requires_grad=True), *arguments), *nothing)
             del gradients
-            return tuple(run_backward(arguments))
+            return (*run_backward(arguments), *nothing)
 
     apply: Any = Graph.apply
 
@@ -145,11 +160,20 @@ def autograd_call(
     return run
 
 
-def _unchanged(inputs: Sequence[tuple[Any, int]]) -> list[Tensor] | None:
-    found = [(reference(), version) for reference, version in inputs]
-    if any(tensor is None or tensor._version != version for tensor, version in found):
+def _strides_in(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of a dense tensor whose dimensions lie in that order, innermost first."""
+    strides, step = [0] * len(order), 1
+    for dim in order:
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return tuple(strides)
+
+
+def _unchanged(inputs: Sequence[tuple[Any, Any]]) -> list[Any] | None:
+    found = [(None if ref is None else ref(), ref, known) for ref, known in inputs]
+    if any(ref is not None and (t is None or t._version != known) for t, ref, known in found):
         return None
-    return [tensor for tensor, _ in found]
+    return [known if ref is None else tensor for tensor, ref, known in found]
 
 
 def _without_autocast(function: Boxed, arguments: list[Any]) -> Sequence[Any]:

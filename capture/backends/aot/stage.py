@@ -42,9 +42,9 @@ class Stage:
 
     def compile(self, inputs: Sequence[Any]) -> Boxed:
         """Return the graph as a boxed function for inputs like these."""
-        if any(type(value) in (torch.SymInt, torch.SymFloat, torch.SymBool) for value in inputs):
-            return self._run_eagerly("an input is symbolic")
         places = [i for i, value in enumerate(inputs) if isinstance(value, Tensor)]
+        if any(map(adapter.is_symbolic, inputs)):
+            return self._symbolic(inputs, places)
         if len(places) < len(inputs):
             return self._by_numbers(inputs, places)
         return self._specialize(inputs, places)
@@ -72,25 +72,53 @@ class Stage:
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
+    def _symbolic(self, inputs: Sequence[Any], places: list[int]) -> Boxed:
+        """One trace for all sizes; other numbers than those of the example run eagerly."""
+        sizes = [i for i, value in enumerate(inputs) if isinstance(value, torch.SymInt)]
+        known = {*places, *sizes}
+        others = [(i, value) for i, value in enumerate(inputs) if i not in known]
+        if not places:
+            return self._run_eagerly("no input is a tensor")
+        compiled = self._specialize(inputs, places, sizes)
+        if not others or compiled is self.eager:
+            return compiled
+        expected = [(i, type(value), repr(value)) for i, value in others]
+
+        def run(arguments: list[Any]) -> Any:
+            for i, kind, text in expected:
+                if type(arguments[i]) is not kind or repr(arguments[i]) != text:
+                    return self.eager(arguments)
+            return compiled(arguments)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
     def _run_eagerly(self, reason: str) -> Boxed:
         _artifact.info("runs eagerly: %s", reason)
         return self.eager
 
-    def _specialize(self, inputs: Sequence[Any], places: list[int]) -> Boxed:
+    def _specialize(
+        self, inputs: Sequence[Any], places: list[int], sizes: Sequence[int] = ()
+    ) -> Boxed:
         with adapter.keep_generators():
-            return self._traced(inputs, places)
+            return self._traced(inputs, places, sizes)
 
-    def _traced(self, inputs: Sequence[Any], places: list[int]) -> Boxed:
+    def _traced(self, inputs: Sequence[Any], places: list[int], sizes: Sequence[int]) -> Boxed:
         template = list(inputs)
-        for i in places:
+        for i in (*places, *sizes):
             template[i] = None
         names = list(self.owned)
         owned = list(self.owned.values())
         tensors = [inputs[i] for i in places] + owned
+        numbers = [inputs[i] for i in sizes]
         del inputs
 
-        def call(*arguments: Tensor) -> Any:
+        def call(*arguments: Any) -> Any:
             values = list(template)
+            if sizes:
+                for i, value in zip(sizes, arguments[-len(sizes) :], strict=True):
+                    values[i] = value
+                arguments = arguments[: -len(sizes)]
             for i, value in zip(places, arguments[: len(places)], strict=True):
                 values[i] = value
             if not names:
@@ -101,11 +129,13 @@ class Stage:
         if adapter.inside_a_mode():
             return self._run_eagerly("a torch mode or functorch transform is active")
         try:
-            joint = trace_joint(self.gm, call, tensors, self.toolchain.decompositions)
+            joint = trace_joint(self.gm, call, tensors, self.toolchain.decompositions, numbers)
         except Exception as error:
             if not isinstance(error, CannotTrace):
                 _artifact.debug("the trace failed\n%s", "".join(traceback.format_exception(error)))
             return self._run_eagerly(_reason(error))
+        finally:
+            numbers.clear()
         _artifact.debug("joint graph\n%s", joint.gm.graph)
         static = tuple(
             i
@@ -119,23 +149,27 @@ class Stage:
         again = self._again(joint, call, tensors)
         joint, inner = self._compile(joint, parts, again)
         whole = len(template) == len(places) and not owned
-        eager = self.eager if whole else self._eager_of(template, places)
+        eager = self.eager if whole else self._eager_of(template, places, sizes)
         wrapped = runtime.wrap(joint, inner, eager)
         if whole:
             return wrapped
 
         def run(arguments: list[Any]) -> Any:
             picked = [arguments[i] for i in places]
+            counts = [arguments[i] for i in sizes]
             arguments.clear()
-            picked += owned
+            picked += owned + counts
             return wrapped(picked)
 
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
-    def _eager_of(self, template: list[Any], places: list[int]) -> Boxed:
+    def _eager_of(self, template: list[Any], places: list[int], sizes: Sequence[int]) -> Boxed:
         def run(tensors: list[Any]) -> Any:
             values = list(template)
+            if sizes:
+                for i, value in zip(sizes, tensors[-len(sizes) :], strict=True):
+                    values[i] = value
             for i, value in zip(places, tensors, strict=False):
                 values[i] = value
             tensors.clear()
@@ -170,11 +204,13 @@ class Stage:
         if len(wanted) < len(joint.differentiable):
             return None
         needs = [tensor.requires_grad for tensor in tensors]
+        whole = len(tensors)
 
         def again(inputs: Sequence[Tensor], tangents: Sequence[Tensor]) -> Sequence[Any]:
             # Names of their own: an input may be computed from another one.
+            numbers, inputs = inputs[whole:], inputs[:whole]
             ours = [t.view_as(t) if need else t for t, need in zip(inputs, needs, strict=True)]
-            found = call(*ours)
+            found = call(*ours, *numbers)
             outputs = [found] if joint.single else found
             gradients = iter(
                 torch.autograd.grad(

@@ -22,6 +22,7 @@ from capture.variables.constant import (
 from capture.variables.containers import SliceVariable, TupleVariable
 from capture.variables.iteration import iterate
 from capture.variables.objects import ObjectVariable, lookup_mro
+from capture.variables.sizes import SizeVariable, extreme_size
 from capture.variables.tensor import TensorVariable
 from capture.variables.torch_calls import captures_numbers
 
@@ -131,6 +132,10 @@ def _extremum(fn: Any, symbol: str) -> Rule:
         if not items:
             return None
         items = [item.realize(tracer) for item in items]
+        if any(isinstance(item, SizeVariable) for item in items):
+            found = extreme_size(tracer, fn.__name__, items)
+            if found is not None:
+                return found
         if any(isinstance(i, ScalarVariable) and not i.known for i in items):
             if all(
                 isinstance(i, (ConstantVariable, ScalarVariable)) and i.python_type() is float
@@ -156,8 +161,9 @@ rule(max)(_extremum(max, ">"))
 def _sum(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     items = [i.realize(tracer) for i in iterate(tracer, args[0])]
     start = args[1] if len(args) > 1 else kwargs.get("start", ConstantVariable(0))
-    known = [tracer.as_python(i) for i in items]
-    begin = tracer.as_python(start)
+    scalars = any(isinstance(i, ScalarVariable) for i in (*items, start))
+    known = [MISSING if scalars else tracer.as_python(i) for i in items]
+    begin = MISSING if scalars else tracer.as_python(start)
     if begin is not MISSING and not any(k is MISSING for k in known):
         return operators.fold(tracer, sum, known, begin)
     if any(isinstance(i, ConstantVariable) and type(i.value) is float for i in items):

@@ -136,7 +136,7 @@ def find(
 ) -> int | None:
     """The place of the first item that is, or equals, the given one; None if there is none."""
     for i, candidate in enumerate(target.items(tracer)[start:stop], start):
-        if operators.is_same(tracer, candidate, item) or operators.equal(tracer, candidate, item):
+        if operators.same_or_equal(tracer, candidate, item):
             return i
     return None
 
@@ -179,10 +179,7 @@ def _index(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 def _count(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if not isinstance(args[0], SequenceVariable):
         return None
-    total = sum(
-        operators.is_same(tracer, i, args[1]) or operators.equal(tracer, i, args[1])
-        for i in args[0].items(tracer)
-    )
+    total = sum(operators.same_or_equal(tracer, i, args[1]) for i in args[0].items(tracer))
     return ConstantVariable(total)
 
 

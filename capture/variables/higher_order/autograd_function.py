@@ -25,6 +25,7 @@ from capture.variables.constant import NONE, ScalarVariable, boolean
 from capture.variables.containers import ListVariable, TupleVariable
 from capture.variables.higher_order.callbacks import execute, refuse_pending_effects
 from capture.variables.objects import ClassVariable, ObjectVariable
+from capture.variables.sizes import pin_sizes
 from capture.variables.tensor import TensorVariable
 
 _OWN_CONTEXT = torch.autograd.Function.setup_context
@@ -87,8 +88,9 @@ def _backward_is_pure(
         for v in outputs:
             v = v.realize(tracer)
             if isinstance(v, TensorVariable):
-                stride = torch.empty(v.meta.shape, device="meta").stride()
-                meta = v.meta._replace(
+                known = pin_sizes(tracer, v.value)
+                stride = torch.empty(known.shape, device="meta").stride()
+                meta = known._replace(
                     stride=stride, requires_grad=False, is_leaf=True, has_grad_fn=False,
                     cls=torch.Tensor, is_conj=False, is_neg=False,
                 )  # fmt: skip

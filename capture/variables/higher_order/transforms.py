@@ -31,6 +31,7 @@ from capture.variables.higher_order.callbacks import (
     rebuild,
     variables,
 )
+from capture.variables.sizes import pin_sizes
 
 
 class TransformVariable(CallableVariable):
@@ -193,7 +194,7 @@ def _probe(
     def probe() -> None:
         stand_ins = []
         for value in tensors:
-            meta = value.meta
+            meta = pin_sizes(tracer, value)
             made = torch.empty_strided(meta.shape, meta.stride, dtype=meta.dtype, device="meta")
             stand_ins.append(made.requires_grad_(meta.requires_grad))
         args, kwargs = rebuild(form, stand_ins)

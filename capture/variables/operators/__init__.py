@@ -9,6 +9,7 @@ from capture.variables.operators.comparison import (
     contains,
     equal,
     is_same,
+    same_or_equal,
 )
 from capture.variables.operators.hashing import hash_key
 from capture.variables.operators.numbers import fold
@@ -45,6 +46,7 @@ __all__ = [
     "is_same",
     "length",
     "list_setitem",
+    "same_or_equal",
     "sequence_getitem",
     "set_key",
     "setitem",

@@ -34,6 +34,7 @@ from capture.variables.operators.set_algebra import (
 )
 from capture.variables.operators.subscripts import getitem
 from capture.variables.operators.tables import BINARY, INPLACE, UNARY
+from capture.variables.sizes import SizeVariable
 from capture.variables.tensor import TensorVariable
 
 
@@ -246,6 +247,10 @@ def unary_op(tracer: Tracer, symbol: str, operand: Variable) -> Variable:
         return tracer.graph_call("call_function", fn, [operand], {})
     if isinstance(operand, ConstantVariable):
         return fold(tracer, fn, operand.value)
+    if isinstance(operand, SizeVariable) and symbol in "+-":
+        if symbol == "+":
+            return operand
+        return binary_op(tracer, "-", ConstantVariable(0), operand)
     if isinstance(operand, ScalarVariable):
         if symbol == "~":
             return unary_op(tracer, symbol, operand.specialize(tracer))

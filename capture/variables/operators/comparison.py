@@ -66,7 +66,7 @@ def contains(tracer: Tracer, container: Variable, item: Variable) -> Variable:
             return fold(tracer, operator.contains, container.value, value)
     if raw is MISSING or isinstance(container, (SequenceVariable, DictViewVariable, RangeVariable)):
         for candidate in items_of(tracer, container):
-            if is_same(tracer, candidate, item) or equal(tracer, candidate, item):
+            if same_or_equal(tracer, candidate, item):
                 return TRUE
         return FALSE
     unsupported(reasons.UNKNOWN_OPERATION, f"`in` on {container.describe()}")
@@ -184,8 +184,7 @@ def container_compare(
             if dict.__eq__ not in natives and list(a) != list(b):
                 return boolean(symbol == "!=")
             same = len(a) == len(b) and all(
-                k in b and (is_same(tracer, v[1], b[k][1]) or equal(tracer, v[1], b[k][1]))
-                for k, v in a.items()
+                k in b and same_or_equal(tracer, v[1], b[k][1]) for k, v in a.items()
             )
             return boolean(same == (symbol == "=="))
     a_set, b_set = set_entries(tracer, left), set_entries(tracer, right)
@@ -223,12 +222,21 @@ def compare_sequences(
     if min(len(a), len(b)) > _LONG and (left.source is not None or right.source is not None):
         unsupported(reasons.UNKNOWN_OPERATION, f"`{symbol}` on long sequences")
     for x, y in zip(list(a), list(b), strict=False):
-        if is_same(tracer, x, y) or equal(tracer, x, y):
+        if same_or_equal(tracer, x, y):
             continue
         if symbol in ("==", "!="):
             return boolean(symbol == "!=")
         return compare(tracer, symbol, x, y)
     return boolean(COMPARE[symbol][0](len(a), len(b)))
+
+
+def same_or_equal(tracer: Tracer, left: Variable, right: Variable) -> bool:
+    """``left is right or left == right``, as containers compare their items."""
+    left, right = left.realize(tracer), right.realize(tracer)
+    for v in (left, right):
+        if isinstance(v, ScalarVariable) and v.python_type() is int:
+            return equal(tracer, left, right)  # an int is equal to itself
+    return is_same(tracer, left, right) or equal(tracer, left, right)
 
 
 def equal(tracer: Tracer, left: Variable, right: Variable) -> bool:

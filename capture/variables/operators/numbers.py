@@ -8,6 +8,7 @@ from typing import Any
 from capture import break_reasons as reasons
 from capture.variables.base import Tracer, Variable, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable, boolean, guard_expression
+from capture.variables.sizes import SizeVariable, as_size, decide, size_arithmetic
 
 _SCALAR_OPS = frozenset({"+", "-", "*", "/", "//", "%", "**"})
 _NUMBERS = (int, float, bool)
@@ -95,6 +96,10 @@ def scalar_binary(
     """Arithmetic on a number of the graph: one more node, in Python's own arithmetic."""
     if symbol not in _SCALAR_OPS:
         return None
+    if isinstance(left, SizeVariable) or isinstance(right, SizeVariable):
+        found = size_arithmetic(tracer, symbol, left, right)
+        if found is not None:
+            return found
     for v in (left, right):
         if isinstance(v, ConstantVariable) and type(v.value) not in _NUMBERS:
             return None
@@ -130,6 +135,10 @@ def compare_scalars(
     for v in (left, right):
         if isinstance(v, ConstantVariable) and type(v.value) not in _NUMBERS:
             return fold(tracer, fn, _known(left), _known(right))
+    if isinstance(left, SizeVariable) or isinstance(right, SizeVariable):
+        a, b = as_size(tracer, left), as_size(tracer, right)
+        if a is not None and b is not None:
+            return boolean(decide(tracer, fn, a, b))
     if not (_is_known(left) and _is_known(right)):
         return tracer.scalar_call(fn, [left, right], None, ())
     sources: list[Any] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import operator
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ from capture.variables.objects import (
     type_attribute,
 )
 from capture.variables.operators.numbers import fold
+from capture.variables.sizes import SizeVariable, decide, size_of
 from capture.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ def truth(tracer: Tracer, v: Variable) -> bool:
         return bool(v.value)
     if isinstance(v, TensorVariable):
         return tracer.decide(v, "A branch or bool() on a tensor")
+    if isinstance(v, SizeVariable):
+        return decide(tracer, operator.ne, v.dim, 0)
     if isinstance(v, ScalarVariable):
         if not v.known:
             return tracer.decide(v, "A number that only the graph knows")
@@ -127,7 +131,7 @@ def length(tracer: Tracer, v: Variable) -> Variable:
     if isinstance(v, TensorVariable):
         if not v.meta.shape:
             tracer.raise_error(TypeError, "len() of a 0-d tensor")
-        return ConstantVariable(v.meta.shape[0])
+        return size_of(tracer, v.meta.shape[0])
     if isinstance(v, SequenceVariable) and not isinstance(
         lookup_mro(v.cls, "__len__")[0], types.FunctionType
     ):

@@ -1,0 +1,378 @@
+"""Holds symbolic sizes: torch's ``ShapeEnv`` for one graph, and what its expressions become.
+
+The only module that knows ``torch.fx.experimental.symbolic_shapes``; nothing of it is imported
+before the first size is symbolic. Must not know graphs, tensors' metadata or sources: a symbol
+stands for an input that the caller knows by an opaque key. Checked on torch 2.13 and 2.14.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from capture.errors import CaptureError
+
+__all__ = ["Condition", "Dim", "Inexpressible", "Shapes", "SymbolInput", "fold"]
+
+_ENVIRONMENT = "torch.fx.experimental.symbolic_shapes"
+
+
+class Inexpressible(CaptureError):
+    """Raised where an expression has no form in plain integer arithmetic."""
+
+
+class Dim:
+    """A size or stride that may vary: an expression over the symbols of one ``Shapes``.
+
+    It has no arithmetic and is no number: code that takes a size for an int fails on it instead of
+    using the value of one call.
+
+    Attributes:
+        expr: the sympy expression.
+        hint: its value in the call that is being captured.
+    """
+
+    __slots__ = ("expr", "hint", "shapes")
+
+    def __init__(self, expr: Any, hint: int, shapes: Shapes) -> None:
+        self.expr = expr
+        self.hint = hint
+        self.shapes = shapes
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dim):
+            return NotImplemented
+        return self.shapes is other.shapes and bool(self.expr == other.expr)
+
+    def __hash__(self) -> int:
+        return hash(self.expr)
+
+    def __repr__(self) -> str:
+        return str(self.expr)
+
+
+@dataclass
+class SymbolInput:
+    """The number that a symbol stands for.
+
+    Attributes:
+        key: the caller's name for the number.
+        hint: its value in the call that is being captured.
+        is_size: whether it is a size or stride of a tensor.
+        node: the graph's placeholder for it, once there is one.
+    """
+
+    key: Any
+    hint: int
+    is_size: bool
+    node: Any = None
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What must hold of the symbols' numbers for a graph to be right.
+
+    Attributes:
+        expr: the relation.
+        place: the user's line that made it necessary, if that is known.
+    """
+
+    expr: Any
+    place: str | None
+
+
+class Shapes:
+    """The symbols of one graph and what was decided about them.
+
+    Attributes:
+        inputs: symbol to the number that it stands for.
+        memo: outcomes of operators on symbolic sizes; what they decided is decided here for good.
+    """
+
+    def __init__(self) -> None:
+        environment: Any = importlib.import_module(_ENVIRONMENT)
+        self.sympy: Any = importlib.import_module("sympy")
+        self.env: Any = environment.ShapeEnv(duck_shape=False)
+        self._dynamic: Any = environment.DimDynamic.DYNAMIC
+        self._range: Any = importlib.import_module("torch.utils._sympy.value_ranges").ValueRanges
+        self._constraint: Any = environment.StrictMinMaxConstraint
+        self.inputs: dict[Any, SymbolInput] = {}
+        self.by_key: dict[Any, Dim] = {}
+        self.memo: dict[Any, Any] = {}
+        self.mode: Any = None
+        self._values: dict[Any, Any] = {}
+        self._places: list[str | None] = []
+
+    # --- symbols -------------------------------------------------------------------------------
+
+    def size(
+        self, key: Any, name: str, hint: int, low: int | None = None, high: int | None = None
+    ) -> Dim:
+        """Make a symbol for a size of at least two (or a stride), within bounds if given.
+
+        Raises:
+            ValueError: if ``hint`` is not within the bounds.
+        """
+        if (low is not None and hint < low) or (high is not None and hint > high):
+            raise ValueError(f"{name} is {hint}, not between {low} and {high}")
+        found = self.by_key.get(key)
+        if found is not None:
+            return found
+        symbol = self.env.create_symbol(hint, _named(name), self._dynamic)
+        if low is not None or high is not None:
+            least = max(2, low or 0)
+            bounds = self._range(least, self.sympy.oo if high is None else high)
+            if high is None:
+                bounds = self._range(least, self.env.var_to_range[symbol].upper)
+            self.env._update_var_to_range(symbol, bounds)
+        return self._add(symbol, SymbolInput(key, hint, is_size=True))
+
+    def number(self, key: Any, name: str, hint: int, node: Any) -> Dim:
+        """Make a symbol for any integer; ``node`` is the graph's placeholder for it."""
+        found = self.by_key.get(key)
+        if found is not None:
+            return found
+        symbol = self.env.create_unspecified_symbol(hint, _named(name), self._dynamic)
+        return self._add(symbol, SymbolInput(key, hint, is_size=False, node=node))
+
+    def _add(self, symbol: Any, number: SymbolInput) -> Dim:
+        self.inputs[symbol] = number
+        self._values[symbol] = self.sympy.Integer(number.hint)
+        dim = self.by_key[number.key] = Dim(symbol, number.hint, self)
+        return dim
+
+    # --- to and from torch's numbers -----------------------------------------------------------
+
+    def symint(self, n: Any) -> Any:
+        """Return torch's number for an int or a ``Dim``."""
+        if type(n) is not Dim:
+            return n
+        return self.env.create_symintnode(n.expr, hint=n.hint)
+
+    def dim(self, n: Any) -> Any:
+        """Return an int or a ``Dim`` for an int or torch's symbolic int.
+
+        Raises:
+            Inexpressible: if it is no function of the inputs.
+        """
+        if type(n) is int:
+            return n
+        expr = n.node.expr
+        if expr.is_Integer:
+            return int(expr)
+        return Dim(expr, self.value(expr), self)
+
+    def value(self, expr: Any) -> int:
+        """Return what an expression gives in the call that is being captured."""
+        found = expr.xreplace(self._values)
+        if not found.is_Integer:
+            found = found.doit()
+        if not found.is_Integer:
+            raise Inexpressible(f"{expr} is not known in advance")
+        return int(found)
+
+    def settled(self, n: Any) -> Any:
+        """Return an int or ``Dim`` with all that has become known since it was made."""
+        if type(n) is not Dim:
+            return n
+        expr = self.env.replace(n.expr)
+        if expr.is_Integer:
+            return int(expr)
+        return n if expr == n.expr else Dim(expr, n.hint, self)
+
+    # --- decisions -----------------------------------------------------------------------------
+
+    def holds(self, relation: Callable[[Any, Any], Any], left: Any, right: Any) -> bool:
+        """Decide a comparison as it is in this call; later calls have to agree."""
+        return bool(relation(self.symint(left), self.symint(right)))
+
+    def arithmetic(self, function: Callable[..., Any], *numbers: Any) -> Any:
+        """Return ``function`` of ints and Dims: an int or a Dim."""
+        return self.dim(function(*map(self.symint, numbers)))
+
+    def extreme(self, name: str, left: Any, right: Any) -> Any:
+        """Return the larger (``max``) or smaller (``min``) of two ints or Dims."""
+        torch: Any = importlib.import_module("torch")
+        function = torch.sym_max if name == "max" else torch.sym_min
+        return self.arithmetic(function, left, right)
+
+    def note_place(self, place: Callable[[], str | None]) -> None:
+        """Say which of the user's lines all decisions since the last note are due to."""
+        missing = len(self.env.guards) - len(self._places)
+        if missing:
+            self._places.extend([place()] * missing)
+
+    def conditions(self) -> list[Condition]:
+        """Return what was decided: later calls must fulfil all of it."""
+        self.note_place(lambda: None)
+        env, sympy = self.env, self.sympy
+        found: dict[Any, str | None] = {}
+        place_of: dict[Any, str | None] = {}
+        for guard, place in zip(env.guards, self._places, strict=True):
+            for symbol in guard.expr.free_symbols:
+                place_of.setdefault(symbol, place)
+        for symbol, number in self.inputs.items():
+            known = env.replace(symbol)
+            bounds = env.var_to_range[symbol]
+            if known != symbol:
+                found[sympy.Eq(symbol, known, evaluate=False)] = place_of.get(symbol)
+                if known.is_Integer or self._within(known, bounds):
+                    continue
+            if number.is_size or bounds.lower.is_Integer:
+                least = int(bounds.lower) if bounds.lower.is_Integer else 0
+                found.setdefault(sympy.Ge(symbol, least, evaluate=False), place_of.get(symbol))
+            if bounds.upper.is_Integer and int(bounds.upper) < (1 << 63) - 1:
+                upper = sympy.Le(symbol, int(bounds.upper), evaluate=False)
+                found.setdefault(upper, place_of.get(symbol))
+        for guard, place in zip(env.guards, self._places, strict=True):
+            relation = env.replace(guard.expr)
+            if relation is sympy.true or self._always(relation):
+                continue
+            found.setdefault(relation, place)
+        return [Condition(expr, place) for expr, place in found.items()]
+
+    def _within(self, expr: Any, bounds: Any) -> bool:
+        range_ = self.env.bound_sympy(expr)
+        return bool(range_.lower >= bounds.lower and range_.upper <= bounds.upper)
+
+    def _always(self, relation: Any) -> bool:
+        """Tell whether the symbols' bounds alone make a relation true."""
+        try:
+            range_ = self.env.bound_sympy(relation)
+        except Exception:  # no rule for something in it: then it is checked
+            return False
+        return range_.lower is self.sympy.true
+
+    def is_never_negative(self, n: Any) -> bool:
+        """Tell whether an int or ``Dim`` is at least zero whatever sizes come."""
+        if type(n) is not Dim:
+            return bool(n >= 0)
+        return bool(self.env.bound_sympy(n.expr).lower >= 0)
+
+    def pinned(self, dim: Dim) -> int | None:
+        """Return the one value that a size must have by now, or None."""
+        known = self.env.replace(dim.expr)
+        return int(known) if known.is_Integer else None
+
+    def reason_for(self, dim: Dim) -> tuple[str, str | None]:
+        """Return the first decision about a size, as text, and the user's line."""
+        self.note_place(lambda: None)
+        for guard, place in zip(self.env.guards, self._places, strict=True):
+            if dim.expr in guard.expr.free_symbols and self._pins(guard.expr, dim.expr):
+                return self.text_of(guard.expr), place
+        for guard, place in zip(self.env.guards, self._places, strict=True):
+            if dim.expr in guard.expr.free_symbols:
+                return self.text_of(guard.expr), place
+        return str(dim), None
+
+    def _pins(self, relation: Any, symbol: Any) -> bool:
+        return bool(relation.is_Equality and relation.free_symbols == {symbol})
+
+    def checker(self, expr: Any) -> Callable[..., bool]:
+        """Return the slow check of a relation: a function of all inputs' numbers, in order."""
+        symbols, sympy = list(self.inputs), self.sympy
+
+        def check(*numbers: int) -> bool:
+            values = dict(zip(symbols, map(sympy.Integer, numbers), strict=True))
+            return bool(expr.xreplace(values).doit() == sympy.true)
+
+        return check
+
+    def text_of(self, expr: Any) -> str:
+        """Return an expression with the names of the inputs in it."""
+        names = {
+            symbol: self.sympy.Symbol(getattr(number.key, "name", str(symbol)))
+            for symbol, number in self.inputs.items()
+        }
+        return str(expr.xreplace(names))
+
+
+# --- expressions -------------------------------------------------------------------------------
+
+_NARY = {"Add": "+", "Mul": "*", "Max": "max", "Min": "min", "And": "and", "Or": "or"}
+_BINARY = {
+    "FloorDiv": "//",
+    "CleanDiv": "//",
+    "Mod": "%",
+    "PythonMod": "%",
+    "Equality": "==",
+    "Unequality": "!=",
+    "StrictLessThan": "<",
+    "LessThan": "<=",
+    "StrictGreaterThan": ">",
+    "GreaterThan": ">=",
+}
+
+
+def fold(expr: Any, leaf: Callable[[Any], Any], apply: Callable[[str, list[Any]], Any]) -> Any:
+    """Rebuild an expression out of plain integer arithmetic.
+
+    Args:
+        leaf: gives the result for a symbol.
+        apply: gives the result for an operator (``+``, ``-``, ``*``, ``//``, ``%``, ``max``,
+            ``min``, a comparison, ``and``, ``or``, ``not``) and the results for its operands. Ints
+            and bools stand for themselves.
+
+    Raises:
+        Inexpressible: if something else occurs in it.
+    """
+    if expr.is_Symbol:
+        return leaf(expr)
+    if expr.is_Integer:
+        return int(expr)
+    kind = type(expr).__name__
+    if kind in ("BooleanTrue", "BooleanFalse"):
+        return kind == "BooleanTrue"
+    if kind in ("Pow", "PowByNatural"):
+        base, exponent = expr.args
+        if not exponent.is_Integer or not 0 < int(exponent) <= 8:
+            raise Inexpressible(f"{expr} is no integer arithmetic")
+        result = factor = fold(base, leaf, apply)
+        for _ in range(int(exponent) - 1):
+            result = apply("*", [result, factor])
+        return result
+    if kind == "Not":
+        return apply("not", [fold(expr.args[0], leaf, apply)])
+    symbol = _BINARY.get(kind)
+    if symbol is not None:
+        return apply(symbol, [fold(arg, leaf, apply) for arg in expr.args])
+    symbol = _NARY.get(kind)
+    if symbol is None:
+        raise Inexpressible(f"{kind} in {expr} is no integer arithmetic")
+    if symbol == "+":
+        return _sum(expr, leaf, apply)
+    result = fold(expr.args[0], leaf, apply)
+    for arg in expr.args[1:]:
+        result = apply(symbol, [result, fold(arg, leaf, apply)])
+    return result
+
+
+def _sum(expr: Any, leaf: Callable[[Any], Any], apply: Callable[[str, list[Any]], Any]) -> Any:
+    """A sum, with what is negative subtracted, the way people write it."""
+    negative = [arg for arg in expr.args if arg.could_extract_minus_sign()]
+    terms = [arg for arg in expr.args if arg not in negative]
+    if not terms:
+        terms, negative = negative[:1], negative[1:]
+    result = fold(terms[0], leaf, apply)
+    for arg in terms[1:]:
+        result = apply("+", [result, fold(arg, leaf, apply)])
+    for arg in negative:
+        result = apply("-", [result, fold(-arg, leaf, apply)])
+    return result
+
+
+def _named(name: str) -> Any:
+    """Return what torch takes for the origin of a symbol: it only asks for the name."""
+    guards: Any = importlib.import_module("torch._guards")
+
+    @dataclass(frozen=True)
+    class Named(guards.Source):  # type: ignore[misc]
+        text: str
+
+        @property
+        def name(self) -> str:
+            return self.text
+
+    return Named(name)
