@@ -341,8 +341,11 @@ def _set(cg: Codegen, v: SetVariable) -> str:
         return cg.const(v.value, "constant")
     entries = v._entries or {}
     items = list(entries.values())
-    if v.table is not None and not _keeps_order(entries, v):
-        raise CannotRebuild(v)
+    if v.table is not None:
+        order = _building_order(entries, v)
+        if order is None:
+            raise CannotRebuild(v)
+        items = [entries[k] for k in order]
     if issubclass(v.cls, frozenset):
         if v.cls is frozenset:
             return cg.temp(f"{cg.const(frozenset, 'frozenset')}(({cg.refs(items)}))")
@@ -360,18 +363,23 @@ def _set(cg: Codegen, v: SetVariable) -> str:
     return name
 
 
-def _keeps_order(keys: Iterable[Any], v: SetVariable) -> bool:
-    """True if a set filled with the keys in turn iterates, and is popped from, as this one is.
+def _building_order(keys: Iterable[Any], v: SetVariable) -> list[Any] | None:
+    """In which order to fill a set so that it iterates, and is popped from, as this one is.
 
-    A set that had more elements once is larger than it needs to be, which shows in its order.
+    There may be none: a set that had more elements once is larger than it needs to be.
     """
-    trial = set(keys)
-    if list(trial) != list(v.table):
-        return False
-    if not v.popped:
-        return True
-    left, v.table = v.table, None  # popping uses it up
-    return [trial.pop() for _ in range(len(trial))] == [left.pop() for _ in range(len(left))]
+    iterated = list(v.table)
+    for order in (list(keys), iterated, iterated[::-1]):
+        trial = set(iter(order))
+        if list(trial) == iterated:
+            break
+    else:
+        return None
+    if v.popped:
+        left, v.table = v.table, None  # popping uses it up
+        if [trial.pop() for _ in iterated] != [left.pop() for _ in iterated]:
+            return None
+    return order
 
 
 def _view(cg: Codegen, v: DictViewVariable) -> str:
@@ -701,8 +709,8 @@ def _replay_set(cg: Codegen, effect: Effect) -> None:
     method = cg.const(getattr(set, operation), effect.kind)
     arguments = cg.ref(target)
     runs_code = False
-    if operation in ("add", "discard"):
-        runs_code = _runs_code(effect.key)
+    if effect.key is not None:
+        runs_code = operation in ("add", "discard") and _runs_code(effect.key)
         arguments += f", {cg.ref(effect.key)}"
     cg.fill(target, f"{method}({arguments})", runs_code)
 
@@ -729,5 +737,8 @@ _REPLAY: dict[str, Any] = {
     "set_discard": _replay_set,
     "set_pop": _replay_set,
     "set_clear": _replay_set,
+    "set_update": _replay_set,
+    "set_difference_update": _replay_set,
+    "set_intersection_update": _replay_set,
     "cell": _replay_cell,
 }

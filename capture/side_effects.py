@@ -174,7 +174,7 @@ class SideEffects:
             self.journal.append(effect)
 
     def set_op(self, target: Variable, op: str, item: Any = None) -> None:
-        """``add``, ``discard``, ``pop`` or ``clear`` on a set."""
+        """A method of a set, of one argument or none."""
         self._record(f"set_{op}", target, item)
 
     def cell_set(self, target: Variable) -> None:

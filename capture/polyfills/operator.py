@@ -11,8 +11,35 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from capture.polyfills.arguments import error_text
+from capture.polyfills.arguments import Missing, as_size, error_text
 from capture.polyfills.registry import POLYFILLS, polyfill_of
+
+
+@polyfill_of(operator.length_hint)
+def length_hint(obj: Any, default: int = 0, /) -> int:
+    """operator.length_hint() (Objects/abstract.c, PyObject_LengthHint)."""
+    default = as_size(default)
+    kind = type(obj)
+    if getattr(kind, "__len__", Missing) is not Missing:
+        try:
+            return len(obj)
+        except TypeError:
+            pass
+    method: Any = getattr(kind, "__length_hint__", Missing)
+    if method is Missing:
+        return default
+    try:
+        hint = method(obj)
+    except TypeError:
+        return default
+    if hint is NotImplemented:
+        return default
+    if not isinstance(hint, int):
+        raise TypeError(f"__length_hint__ must be an integer, not {type(hint).__name__}")
+    if hint < 0:
+        raise ValueError("__length_hint__() should return >= 0")
+    return hint
+
 
 _NO_ITEM = error_text(operator.itemgetter)
 _NO_ATTRIBUTE = error_text(operator.attrgetter)

@@ -442,7 +442,7 @@ class SetVariable(ObjectVariable):
     that the program's set would; None if that cannot be known (elements that are no constants).
     """
 
-    __slots__ = ("_entries", "changed", "popped", "table")
+    __slots__ = ("_entries", "changed", "lent", "popped", "table")
 
     def __init__(
         self,
@@ -456,6 +456,7 @@ class SetVariable(ObjectVariable):
         super().__init__(cls, value, source, cls_var)
         self._entries = entries
         self.changed = False
+        self.lent = False  # an entry of the journal refers to it as it is now
         self.popped = False
         self.table = set() if table is None and entries == {} else table
 
@@ -512,9 +513,8 @@ class SetVariable(ObjectVariable):
             hashed = key_of(tracer, item)
         entries = self.entries(tracer)
         if hashed not in entries:
-            tracer.effects.set_op(self, "add", item)
+            self._change(tracer, "add", item)
             entries[hashed] = item
-            self.changed = True
             if not is_constant_key(hashed):
                 self.table = None
             if self.table is not None:
@@ -526,9 +526,8 @@ class SetVariable(ObjectVariable):
         item = entries.get(hashed)
         if item is None:
             return False
-        tracer.effects.set_op(self, "discard", item)
+        self._change(tracer, "discard", item)
         del entries[hashed]
-        self.changed = True
         if self.table is not None:
             self.table.discard(hashed)
         return True
@@ -544,21 +543,33 @@ class SetVariable(ObjectVariable):
             key = next(iter(entries))
             if self.table is not None:
                 self.table.discard(key)
-        tracer.effects.set_op(self, "pop")
-        self.changed = self.popped = True
+        self._change(tracer, "pop")
+        self.popped = True
         return entries.pop(key)
 
     def clear(self, tracer: Tracer) -> None:
         """``set.clear``: the table is a new one then."""
-        tracer.effects.set_op(self, "clear")
+        self._change(tracer, "clear")
         self._entries = {}
-        self.changed = True
         self.table = set()
 
-    def assign(self, tracer: Tracer, entries: dict[Any, Variable], table: Any) -> None:
-        """Set the whole content of a set made during capture, as an in-place operator does."""
-        assert self.is_new
-        tracer.effects.set_op(self, "assign")
+    def _change(self, tracer: Tracer, op: str, operand: Variable | None = None) -> None:
+        if self.lent:
+            unsupported(reasons.SIDE_EFFECT, f"changing {self.describe()}, which is yet to be read")
+        tracer.effects.set_op(self, op, operand)
+        self.changed = True
+
+    def assign(
+        self,
+        tracer: Tracer,
+        entries: dict[Any, Variable],
+        table: Any,
+        op: str = "update",
+        operand: Variable | None = None,
+    ) -> None:
+        """Set the whole content, as in-place operators do; ``op`` of ``operand`` replays it."""
+        assert self.is_new or operand is not None
+        self._change(tracer, op, operand)
         self._entries = entries
         self.table = table
         self.popped = False

@@ -86,6 +86,51 @@ def test_in_place_algebra_of_an_outer_set(check):
     check(f, (X, {1, 2}), (X, {1, 2, 3}))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s, o: s.update(o),
+        lambda s, o: s.update({3: 0, 700: 1}),
+        lambda s, o: s.update({n * 7 for n in range(40)}),
+        lambda s, o: s.difference_update(o, [5]),
+        lambda s, o: s.difference_update(range(90)),
+        lambda s, o: s.intersection_update(o),
+        lambda s, o: s.intersection_update(range(50, 5, -1)),
+        lambda s, o: s.intersection_update(set(range(1000))),
+        lambda s, o: s.symmetric_difference_update(o),
+        lambda s, o: s.symmetric_difference_update([9, 9, 800]),
+        lambda s, o: (
+            s.update(o),
+            s.discard(4),
+            s.update(range(3000, 3004)),
+            s.clear(),
+            s.update(o),
+        ),
+        lambda s, o: (s.update(o), o.add(5)),
+        lambda s, o: s.intersection_update(s),
+        lambda s, o: s.update(s),
+    ],
+)
+def test_in_place_algebra_leaves_an_outer_set_in_eagers_order(change):
+    def f(x, s, o):
+        change(s, o)
+        return x + len(s)
+
+    def given():
+        s = set(range(100))
+        s.difference_update(range(0, 100, 3))
+        return s, {1, 2, 4, 8, 4096, 515, 99}
+
+    expected, actual = given(), given()
+    compiled = capture.compile(f, backend="eager")
+    assert torch.equal(f(X, *expected), compiled(X, *actual))
+    assert list(expected[0]) == list(actual[0])
+    assert list(expected[1]) == list(actual[1])
+    f(X, *expected)
+    compiled(X, *actual)
+    assert list(expected[0]) == list(actual[0])
+
+
 def test_a_set_that_shrank_keeps_its_order(check):
     def f(x):
         s = set(range(100))

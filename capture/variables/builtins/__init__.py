@@ -9,10 +9,12 @@ from __future__ import annotations
 # Imported for the rules they add to the table.
 from capture.variables.builtins import (
     attributes,
+    copying,
     functions,
     inspection,
     iterators,
     numbers,
+    pickling,
     profiling,
     refused,
     sequences,
@@ -29,6 +31,7 @@ __all__ = [
     "call_builtin",
     "class_list",
     "class_rule",
+    "copying",
     "fill_dict",
     "format_value",
     "functions",
@@ -37,6 +40,7 @@ __all__ = [
     "iterators",
     "native_new",
     "numbers",
+    "pickling",
     "profiling",
     "python_rule",
     "refused",

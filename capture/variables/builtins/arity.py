@@ -122,7 +122,8 @@ _KNOWN: dict[Any, _Shape] = {
         BaseException.with_traceback, collections.deque.count, collections.deque.extendleft,
         collections.deque.remove, set.isdisjoint, frozenset.isdisjoint, set.__contains__,
         frozenset.__contains__, set.symmetric_difference, frozenset.symmetric_difference,
-        set.symmetric_difference_update,
+        set.symmetric_difference_update, type({}.keys()).isdisjoint,
+        type({}.items()).isdisjoint,
     ),
     **_fixed(
         1, 1,
@@ -137,6 +138,8 @@ _KNOWN: dict[Any, _Shape] = {
         collections.deque.__reversed__,
     ),
     **_fixed(1, 2, collections.deque.rotate),
+    **_fixed(2, 3, dict.__dict__["fromkeys"]),
+    collections.OrderedDict.__dict__["fromkeys"]: (2, 3, frozenset({"iterable", "value"})),
     **_fixed(2, 4, collections.deque.index),
     **_fixed(3, 3, collections.deque.insert),
     **_fixed(2, 4, types.GeneratorType.throw),

@@ -22,7 +22,7 @@ from capture.variables.constant import ConstantVariable
 from capture.variables.containers import DictVariable, SequenceVariable, SetVariable, TupleVariable
 from capture.variables.functions import BuiltinVariable, FunctionVariable
 from capture.variables.marks import DISABLE, GRAPH
-from capture.variables.objects import ClassVariable, ObjectVariable
+from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro
 from capture.variables.tensor import TensorVariable
 
 
@@ -32,6 +32,18 @@ def call_builtin(
     """Call a C callable: its rule, a torch rule, folding, a polyfill, a real method; else break."""
     value = fn.value
     args = [a.realize(tracer) for a in args]
+    if type(value) is types.ClassMethodDescriptorType and value not in RULES and args:
+        owner = args[0]  # `int.from_bytes`: the tables know it bound to its class
+        if isinstance(owner, ClassVariable) and issubclass(owner.value, value.__objclass__):
+            return call_builtin(
+                tracer, BuiltinVariable(value.__get__(None, owner.value)), args[1:], kwargs
+            )
+    if type(value) is types.BuiltinFunctionType and value.__self__ is not None:
+        method = _class_method(value)
+        if method is not None and method in RULES:
+            bound_to: Any = value.__self__
+            args = [tracer.class_variable(bound_to, None), *args]
+            return call_builtin(tracer, BuiltinVariable(method), args, kwargs)
     try:
         handler = RULES.get(value)
     except TypeError:  # unhashable
@@ -58,6 +70,15 @@ def call_builtin(
     if special is not None:
         return special
     unsupported(reasons.UNKNOWN_CALLABLE, fn.describe())
+
+
+def _class_method(value: Any) -> Any:
+    """What a class method of C was bound from."""
+    owner = value.__self__
+    if not issubclass(type(owner), type) or owner.__mro__ is None:  # None: it is being made
+        return None
+    found = lookup_mro(owner, value.__name__)[0]
+    return found if type(found) is types.ClassMethodDescriptorType else None
 
 
 def _is_running(tracer: Tracer, polyfill: Any) -> bool:

@@ -68,6 +68,18 @@ def _ordered_dict(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None
     return result
 
 
+@rule(dict.__dict__["fromkeys"], collections.OrderedDict.__dict__["fromkeys"])
+def _fromkeys(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    """A dict of the class that was asked, its items set one by one."""
+    if len(args) < 2 or kwargs.keys() - {"value"}:
+        return None
+    value = args[2] if len(args) > 2 else kwargs.get("value", NONE)
+    made = tracer.call(args[0], [], {})
+    for key in items_of(tracer, args[1]):
+        operators.setitem(tracer, made, key, value)
+    return made
+
+
 def _is_factory(v: Variable) -> bool:
     return is_none(v) or lookup_mro(v.python_type(), "__call__")[0] is not MISSING
 

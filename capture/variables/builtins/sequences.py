@@ -232,6 +232,11 @@ def _iadd(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return args[0]
 
 
+@rule(list.__imul__, collections.deque.__imul__)
+def _imul(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return operators.binary_op(tracer, "*=", list_of(args), args[1])
+
+
 @rule(list.__delitem__)
 def _list_delitem(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     operators.list_setitem(tracer, list_of(args), args[1], None)

@@ -9,7 +9,7 @@ from capture.variables import operators
 from capture.variables.base import Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, Rule, rule
 from capture.variables.constant import NONE, ConstantVariable, boolean
-from capture.variables.containers import SetVariable
+from capture.variables.containers import DictViewVariable, SetVariable
 from capture.variables.iteration import get_iter, items_of
 from capture.variables.objects import ClassVariable, lookup_mro
 from capture.variables.operators.set_algebra import Operand, combine
@@ -162,6 +162,16 @@ def _isdisjoint(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
         return boolean(mine.keys().isdisjoint(args[1].entries(tracer)))
     for item in items_of(tracer, args[1]):  # it stops at the first that both have
         if tracer.hashed(item) in mine:
+            return boolean(False)
+    return boolean(True)
+
+
+@rule(type({}.keys()).isdisjoint, type({}.items()).isdisjoint)
+def _view_isdisjoint(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    if not isinstance(args[0], DictViewVariable):
+        return None
+    for item in items_of(tracer, args[1]):
+        if tracer.truth(operators.contains(tracer, args[0], item)):
             return boolean(False)
     return boolean(True)
 

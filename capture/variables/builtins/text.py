@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import types
 from collections.abc import Callable
 
 from capture import break_reasons as reasons
 from capture.variables import operators
-from capture.variables.attributes import load_special
+from capture.variables.attributes import default_factory, load_special
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.builtins.folding import fold_pure
 from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.constant import ConstantVariable, ScalarVariable, exactly
+from capture.variables.containers import DictVariable, DictViewVariable, ListVariable
 from capture.variables.functions import FunctionVariable
 from capture.variables.iteration import iterate
 from capture.variables.objects import (
@@ -26,9 +28,9 @@ from capture.variables.tensor import TensorVariable
 
 @rule(str)
 def _str(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    return (
-        to_text(tracer, args[0], "str") if len(args) == 1 else fold_pure(tracer, str, args, kwargs)
-    )
+    if len(args) == 1 and not kwargs:
+        return to_text(tracer, args[0], "str")
+    return fold_pure(tracer, str, args, kwargs)  # decoding
 
 
 @rule(repr)
@@ -59,12 +61,16 @@ def to_text(tracer: Tracer, v: Variable, how: str) -> Variable:
             raw = lookup_mro(v.cls, name)[0]
             if isinstance(raw, types.FunctionType):
                 found = tracer.call(load_special(tracer, v, name), [], {})
-                return exactly(tracer, found, str, name)
+                text = exactly(tracer, found, str, name)
+                if how == "ascii" and isinstance(text, ConstantVariable):
+                    escaped = text.value.encode("ascii", "backslashreplace")
+                    return ConstantVariable(escaped.decode("ascii"))
+                return text
             if raw is not object.__str__:
                 break
     if isinstance(v, ClassVariable) and type(v.value) is type:
         return ConstantVariable(fn(v.value))
-    value = tracer.as_python(v)
+    value = _plain(tracer, v)
     if value is MISSING:
         if isinstance(v, TensorVariable):
             unsupported(reasons.DATA_DEPENDENT, f"The text of a tensor ({how})")
@@ -72,6 +78,32 @@ def to_text(tracer: Tracer, v: Variable, how: str) -> Variable:
     if _is_deep(value, 50):
         unsupported(reasons.UNKNOWN_OPERATION, f"{how}() of deeply nested {v.describe()}")
     return operators.fold(tracer, fn, value)
+
+
+def _plain(tracer: Tracer, v: Variable) -> object:
+    """A real value with the same text, or MISSING: of a container, one of its built-in kind."""
+    if isinstance(v, DictViewVariable) and issubclass(v.target.cls, dict):
+        real = _plain(tracer, v.target)
+        return MISSING if not isinstance(real, dict) else getattr(real, v.kind)()
+    if isinstance(v, DictVariable) and v.cls is not dict:
+        raw = lookup_mro(v.cls, "__repr__")[0]
+        if v.cls in (collections.OrderedDict, collections.defaultdict) or raw is dict.__repr__:
+            plain = DictVariable()
+            plain.entries = v.load(tracer)
+            real = tracer.as_python(plain)
+            if isinstance(real, dict) and v.cls is collections.OrderedDict:
+                return collections.OrderedDict(real)
+            if isinstance(real, dict) and v.cls is collections.defaultdict:
+                factory = tracer.as_python(default_factory(tracer, v))
+                return MISSING if factory is MISSING else collections.defaultdict(factory, real)
+            return real
+    if isinstance(v, ListVariable) and v.cls is not list:
+        if v.cls is collections.deque or lookup_mro(v.cls, "__repr__")[0] is list.__repr__:
+            real = tracer.as_python(ListVariable(v.items(tracer)))
+            if isinstance(real, list) and v.is_deque:
+                return collections.deque(real, v.maxlen)
+            return real
+    return tracer.as_python(v)
 
 
 def _is_deep(value: object, limit: int) -> bool:

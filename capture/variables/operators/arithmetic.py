@@ -25,6 +25,7 @@ from capture.variables.containers import (
 )
 from capture.variables.iteration import items_of
 from capture.variables.objects import ObjectVariable, lookup_mro, type_attribute
+from capture.variables.operators.dict_union import dict_union
 from capture.variables.operators.numbers import FOLD_LIMIT, constant_binary, fold, scalar_binary
 from capture.variables.operators.set_algebra import (
     METHODS,
@@ -90,13 +91,13 @@ def inplace_op(
         for item in items_of(tracer, right):
             left.append(tracer, item)
         return left
-    if isinstance(left, ListVariable) and symbol == "*=" and left.cls is list:
+    if isinstance(left, ListVariable) and symbol == "*=" and lookup_mro(left.cls, name)[0] in (
+        list.__imul__, collections.deque.__imul__,
+    ):  # fmt: skip
         count = right.realize(tracer)
         if isinstance(count, ConstantVariable) and type(count.value) is int:
-            if len(left.items(tracer)) * count.value > FOLD_LIMIT:
-                unsupported(reasons.UNKNOWN_OPERATION, "a repetition that makes a huge list")
-            items = left.change(tracer)
-            items[:] = items * count.value
+            repeated = _repeated(tracer, left, count.value)
+            left.change(tracer)[:] = repeated
             return left
     if isinstance(left, SetVariable) and symbol[0] in METHODS:
         if issubclass(left.cls, set) and is_plain_set(left) and isinstance(right, SetVariable):
@@ -105,7 +106,7 @@ def inplace_op(
     if (
         isinstance(left, DictVariable)
         and symbol == "|="
-        and lookup_mro(left.cls, name)[0] is dict.__ior__
+        and lookup_mro(left.cls, name)[0] in (dict.__ior__, collections.OrderedDict.__ior__)
     ):
         tracer.call(load_attr(tracer, left, "update"), [right], {})
         return left
@@ -116,6 +117,18 @@ def inplace_op(
             if not is_not_implemented(result):
                 return result
     return None
+
+
+def _repeated(tracer: Tracer, seq: SequenceVariable, count: int) -> list[Variable]:
+    items = seq.items(tracer)
+    if len(items) * count > FOLD_LIMIT:
+        unsupported(reasons.UNKNOWN_OPERATION, "a repetition that makes a huge list")
+    return _trimmed(items * count, seq.maxlen if isinstance(seq, ListVariable) else None)
+
+
+def _trimmed(items: list[Variable], maxlen: int | None) -> list[Variable]:
+    """What a deque of that maximal length keeps."""
+    return items if maxlen is None or len(items) <= maxlen else items[len(items) - maxlen :]
 
 
 def is_not_implemented(v: Variable) -> bool:
@@ -144,36 +157,40 @@ def container_binary(
                             return other
                 items = left.items(tracer) + right.items(tracer)
                 return stamp(tracer, kind(items))
+        if left.cls is collections.deque and issubclass(right.cls, collections.deque):
+            assert isinstance(left, ListVariable)
+            items = _trimmed(left.items(tracer) + right.items(tracer), left.maxlen)
+            return stamp(tracer, ListVariable(items, left.cls, maxlen=left.maxlen))
     if symbol == "*":
         seq, count = (left, right) if isinstance(left, SequenceVariable) else (right, left)
-        if isinstance(seq, SequenceVariable) and seq.cls in (list, tuple):
+        if isinstance(seq, SequenceVariable) and seq.cls in (list, tuple, collections.deque):
             if isinstance(count, ScalarVariable):
                 count = count.specialize(tracer)
             if isinstance(count, ConstantVariable) and isinstance(count.value, int):
-                items = seq.items(tracer)
-                if len(items) * count.value > FOLD_LIMIT:
-                    unsupported(reasons.UNKNOWN_OPERATION, "a repetition that makes a huge list")
-                if seq.cls is tuple and (count.value == 1 or not items):
+                items = _repeated(tracer, seq, count.value)
+                if isinstance(seq, ListVariable):
+                    return stamp(tracer, ListVariable(items, seq.cls, maxlen=seq.maxlen))
+                if count.value == 1 or not seq.items(tracer):
                     return seq
-                kind = ListVariable if seq.cls is list else TupleVariable
-                return stamp(tracer, kind(items * count.value))
+                return stamp(tracer, TupleVariable(items))
     if symbol in METHODS:
         made = set_binary(tracer, symbol, left, right)
         if made is not None:
             return made
         if symbol == "|" and isinstance(left, DictVariable) and isinstance(right, DictVariable):
-            if left.cls is dict and right.cls is dict:
-                result = DictVariable()
-                result.entries = dict(left.load(tracer))
-                for key, entry in right.load(tracer).items():
-                    old = result.entries.get(key)
-                    result.entries[key] = entry if old is None else (old[0], entry[1])
-                return result
+            return dict_union(tracer, left, right)
     if symbol == "%" and isinstance(left, ConstantVariable) and isinstance(left.value, str):
         values = tracer.as_python(right)
         if values is not MISSING:
             return fold(tracer, operator.mod, left.value, values)
     return None
+
+
+_EXACT = frozenset({list, tuple, dict, set, frozenset, str, bytes, int, float, bool, type(None)})
+
+
+def _is_container(v: ObjectVariable) -> bool:
+    return isinstance(v, (SequenceVariable, DictVariable, SetVariable))
 
 
 def dispatch_binary(
@@ -212,7 +229,11 @@ def dispatch_binary(
                 return result
         elif isinstance(receiver, (ConstantVariable, SequenceVariable, DictVariable, SetVariable)):
             # A built-in operator: it knows only built-in operands, which were tried before.
-            seen_native = seen_native or not isinstance(other, (ConstantVariable, ObjectVariable))
+            plain = isinstance(other, ConstantVariable) or (
+                isinstance(other, ObjectVariable) and not _is_container(other)
+            )
+            exact = {receiver.python_type(), other.python_type()} <= _EXACT
+            seen_native = seen_native or not (plain or exact)
         else:
             seen_native = True
     if seen_native or isinstance(left, TensorVariable) or isinstance(right, TensorVariable):

@@ -230,15 +230,6 @@ def compare_sequences(
     return boolean(COMPARE[symbol][0](len(a), len(b)))
 
 
-def same_or_equal(tracer: Tracer, left: Variable, right: Variable) -> bool:
-    """``left is right or left == right``, as containers compare their items."""
-    left, right = left.realize(tracer), right.realize(tracer)
-    for v in (left, right):
-        if isinstance(v, ScalarVariable) and v.python_type() is int:
-            return equal(tracer, left, right)  # an int is equal to itself
-    return is_same(tracer, left, right) or equal(tracer, left, right)
-
-
 def equal(tracer: Tracer, left: Variable, right: Variable) -> bool:
     """``bool(left == right)``."""
     left, right = left.realize(tracer), right.realize(tracer)
@@ -246,6 +237,18 @@ def equal(tracer: Tracer, left: Variable, right: Variable) -> bool:
         return truth(tracer, compare(tracer, "==", left, right))
     with tracer.effects.undisturbed("a comparison with side effects"):
         return truth(tracer, compare(tracer, "==", left, right))
+
+
+def same_or_equal(tracer: Tracer, left: Variable, right: Variable) -> bool:
+    """``left is right or left == right``, as containers ask: identity only counts for nan."""
+    left, right = left.realize(tracer), right.realize(tracer)
+    numbers = (ConstantVariable, ScalarVariable)
+    if isinstance(left, numbers) and isinstance(right, numbers):
+        if left is right or equal(tracer, left, right):
+            return True
+        values = [v.value if isinstance(v, ConstantVariable) else v.example for v in (left, right)]
+        return values[0] != values[0] and is_same(tracer, left, right)
+    return is_same(tracer, left, right) or equal(tracer, left, right)
 
 
 def is_same(tracer: Tracer, left: Variable, right: Variable) -> bool:

@@ -13,14 +13,20 @@ from typing import Any
 
 from capture import break_reasons as reasons
 from capture.variables.base import Tracer, Variable, stamp, unsupported
+from capture.variables.constant import ConstantVariable
 from capture.variables.containers import (
     DictVariable,
     DictViewVariable,
+    ListVariable,
+    RangeVariable,
+    SequenceVariable,
     SetVariable,
+    TupleVariable,
     is_constant_key,
 )
 from capture.variables.iteration import items_of
 from capture.variables.objects import lookup_mro
+from capture.variables.operators.tables import BINARY
 
 METHODS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
 _OPERATORS = (
@@ -119,7 +125,8 @@ def combine_inplace(tracer: Tracer, how: str, target: SetVariable, others: list[
             update_set(tracer, target, other)
         return
     if not target.is_new:
-        unsupported(reasons.SIDE_EFFECT, f"{how}_update of {target.describe()}")
+        _combine_outer(tracer, how, target, others)
+        return
     entries, table = dict(target.entries(tracer)), target.table
     if how == "intersection":
         entries, table = _combined(tracer, how, target, others)
@@ -134,6 +141,60 @@ def combine_inplace(tracer: Tracer, how: str, target: SetVariable, others: list[
     target.assign(tracer, entries, table)
 
 
+def _require_constants(tracer: Tracer, how: str, target: SetVariable, other: Operand) -> None:
+    if not _constant(target.entries(tracer)) or other.real is None:
+        unsupported(reasons.SIDE_EFFECT, f"{how}_update of {target.describe()}")
+
+
+def _lend(tracer: Tracer, v: Variable, operand: Operand) -> Variable:
+    """What the journal keeps of an operand: itself if it is from outside, else as it is now."""
+    if isinstance(v, DictVariable):
+        keys = stamp(tracer, DictVariable())
+        keys.entries = {k: (item, ConstantVariable(None)) for k, item in operand.items.items()}
+        return keys
+    assert isinstance(v, SetVariable)
+    if not v.is_new:
+        v.lent = True
+        return v
+    if v.popped:
+        unsupported(reasons.SIDE_EFFECT, "update by a set that was popped from")
+    kept = SetVariable(dict(v.entries(tracer)), v.cls)
+    kept.table = type(operand.real)(operand.real)
+    return stamp(tracer, kept)
+
+
+def _combine_outer(tracer: Tracer, how: str, target: SetVariable, others: list[Variable]) -> None:
+    """An in-place method of a set from outside, journalled so that its table becomes eager's."""
+    if len(others) > 1 and how == "intersection":
+        unsupported(reasons.SIDE_EFFECT, f"{how}_update of {target.describe()}")
+    for v in others:
+        if v.realize(tracer) is target:
+            unsupported(reasons.SIDE_EFFECT, f"{how}_update of {target.describe()} by itself")
+        operand = Operand.of(tracer, v)
+        _require_constants(tracer, how, target, operand)
+        mine = target.entries(tracer)
+        if how == "symmetric_difference":
+            for key in [*(set(operand.real) if type(operand.real) is list else operand.real)]:
+                if not target.discard(tracer, key):
+                    target.add(tracer, operand.items[key], key)
+            continue
+        entries = _step(how, mine, operand)
+        if how == "difference":
+            gone = ListVariable([item for key, item in mine.items() if key not in entries])
+            target.assign(tracer, entries, None, "difference_update", gone)
+            continue
+        if operand.is_set and len(operand.items) > len(mine):
+            order = target.order(tracer)
+            if order is None:
+                unsupported(reasons.SIDE_EFFECT, f"{how}_update of {target.describe()}")
+            walked = [tracer.hashed(item) for item in order]
+        else:
+            walked = list(operand.real)
+        kept = {k: entries[k] for k in walked if k in entries}
+        left = ListVariable([*kept.values()])
+        target.assign(tracer, kept, set(iter(kept)), "intersection_update", left)  # one by one
+
+
 def update_set(tracer: Tracer, target: SetVariable, v: Variable) -> None:
     """``target.update(v)``: what is not a set or a dict is added one by one."""
     v = v.realize(tracer)
@@ -141,11 +202,16 @@ def update_set(tracer: Tracer, target: SetVariable, v: Variable) -> None:
         for item in items_of(tracer, v):
             target.add(tracer, item)
         return
+    if v is target:
+        return
     other = Operand.of(tracer, v)
     if not target.is_new:
-        if other.items.keys() <= target.entries(tracer).keys():
-            return  # it may get room for more, which shows in nothing but the order of later ones
-        unsupported(reasons.SIDE_EFFECT, f"update of {target.describe()}")
+        _require_constants(tracer, "update", target, other)
+        operand = _lend(tracer, v, other)
+        target.assign(
+            tracer, _step("union", target.entries(tracer), other), None, "update", operand
+        )
+        return
     entries = _step("union", target.entries(tracer), other)
     table = target.table
     if table is not None and other.real is not None:
@@ -164,16 +230,46 @@ def set_entries(tracer: Tracer, v: Variable) -> dict[Any, Variable] | None:
     return None
 
 
-def set_binary(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> Variable | None:
-    """``|``, ``&``, ``-`` and ``^`` of sets and keys views, or None if there is no rule."""
-    mine, theirs = set_entries(tracer, left), set_entries(tracer, right)
-    if mine is None or theirs is None:
+def _view_operand(tracer: Tracer, v: Variable) -> Operand | None:
+    """A keys or items view as an operand; its real stand-in is a view too."""
+    if not isinstance(v, DictViewVariable) or v.kind == "values":
         return None
+    entries = v.target.load(tracer)
+    if v.kind == "keys":
+        items = {k: entry[0] for k, entry in entries.items()}
+        return Operand(items, dict.fromkeys(items).keys() if _constant(items) else None)
+    pairs = [TupleVariable([*entry]) for entry in entries.values()]
+    items = {tracer.hashed(pair): pair for pair in pairs}
+    return Operand(items, dict(items.keys()).items() if _constant(items) else None)
+
+
+def _operand(tracer: Tracer, v: Variable) -> Operand | None:
+    view = _view_operand(tracer, v)
+    if view is not None or (isinstance(v, SetVariable) and not is_plain_set(v)):
+        return view
+    plain = (SetVariable, DictVariable, SequenceVariable, RangeVariable)
+    return Operand.of(tracer, v) if isinstance(v, plain) else None
+
+
+def set_binary(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> Variable | None:
+    """``|``, ``&``, ``-`` and ``^`` of sets and views, or None if there is no rule."""
     how = METHODS[symbol]
     if isinstance(left, SetVariable) and isinstance(right, SetVariable):
-        return combine(tracer, how, left, [right])
-    made = SetVariable(_step(how, mine, Operand(theirs, None, True)), set)
+        if is_plain_set(left) and is_plain_set(right):
+            return combine(tracer, how, left, [right])
+        return None
+    views = [_view_operand(tracer, v) for v in (left, right)]
+    if views == [None, None] or (views[0] is None and not isinstance(left, SetVariable)):
+        return None
+    mine, theirs = views[0] or _operand(tracer, left), views[1] or _operand(tracer, right)
+    if mine is None or theirs is None:
+        return None
+    entries = _step(how, mine.items, theirs)
+    made = SetVariable(entries, set)
     made.table = None
+    if mine.real is not None and theirs.real is not None:
+        made.table = BINARY[symbol][0](mine.real, theirs.real)
+        made._entries = {k: entries[k] for k in made.table}
     return stamp(tracer, made)
 
 
