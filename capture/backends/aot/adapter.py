@@ -21,6 +21,7 @@ __all__ = [
     "any_autocast",
     "autocast_off",
     "base_of",
+    "bind_numbers",
     "clear_saved",
     "core_aten_decompositions",
     "count_writes",
@@ -40,6 +41,7 @@ __all__ = [
     "make_one_of_many",
     "min_cut_partition",
     "mode_of",
+    "numbers_allowed",
     "plain_state",
     "same_storage",
     "storage_key",
@@ -193,11 +195,39 @@ def tells_of_freed_graph(error: RuntimeError) -> bool:
 # -- tracing ---------------------------------------------------------------------------------------
 
 
-def fake_mode() -> Any:
-    """Return a mode whose tensors have no data; real ones that a graph owns are let in."""
+def fake_mode(numbers: bool = False) -> Any:
+    """Return a mode whose tensors have no data; real ones that a graph owns are let in.
+
+    With ``numbers`` it can make symbols (see ``numbers_allowed``).
+    """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    return FakeTensorMode(allow_non_fake_inputs=True)
+    if not numbers:
+        return FakeTensorMode(allow_non_fake_inputs=True)
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    return FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv(), static_shapes=True)
+
+
+@contextlib.contextmanager
+def numbers_allowed(mode: Any, allowed: bool) -> Iterator[None]:
+    """Make numbers that are read out of tensors symbols without a value, if ``allowed``."""
+    before = mode.allow_scalar_outputs
+    mode.allow_scalar_outputs = before or allowed
+    try:
+        yield
+    finally:
+        mode.allow_scalar_outputs = before
+
+
+def bind_numbers(gm: fx.GraphModule, mode: Any) -> None:
+    """Note in a traced graph which node gives each number without a value, as compilers expect."""
+    for node in gm.graph.nodes:
+        if node.target is torch.ops.aten._local_scalar_dense.default:
+            value = node.meta["val"]
+            if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+                node.meta["unbacked_bindings"] = {value.node.expr: ()}
+    mode.shape_env.pending_fresh_unbacked_symbols.clear()
 
 
 def fakes_of(mode: Any, tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, fx
 
 from capture.backends.aot import adapter
+from capture.backends.aot.numbers import reads_numbers
 
 __all__ = ["CannotTrace", "Joint", "Output", "View", "Written", "trace_joint"]
 
@@ -426,8 +427,9 @@ def trace_joint(
     if not all(adapter.is_plain(tensor) for tensor in tensors):
         raise CannotTrace("an input is no plain strided tensor")
     with adapter.plain_state():
+        reads = reads_numbers(gm)
         mode = adapter.mode_of(tensors) if any(map(adapter.is_symbolic, tensors)) else None
-        mode = mode or adapter.fake_mode()
+        mode = mode or adapter.fake_mode(reads)
         fakes = adapter.fakes_of(mode, tensors)
         found = _Trace(
             call,
@@ -435,7 +437,12 @@ def trace_joint(
             [t.is_leaf for t in tensors],
             any(getattr(node.target, "capture_backward", False) for node in gm.graph.nodes),
         )
-        traced = found.trace([*fakes, *numbers], decompositions)
+        with adapter.numbers_allowed(mode, reads):
+            traced = found.trace([*fakes, *numbers], decompositions)
+    if reads:
+        if found.tangents:
+            raise CannotTrace("it reads numbers out of tensors, and has a backward")
+        adapter.bind_numbers(traced, mode)
     return _Assembly(traced, found, fakes, mode, numbers).joint()
 
 

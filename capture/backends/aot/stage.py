@@ -14,6 +14,7 @@ from capture import logs
 from capture._native import disable_code
 from capture.backends.aot import adapter, runtime
 from capture.backends.aot.joint import CannotTrace, Joint, trace_joint
+from capture.backends.aot.numbers import for_symbols
 from capture.backends.aot.toolchain import Boxed, Parts, Toolchain
 from capture.backends.aot.writes import write_in_graph
 from capture.backends.boxed import boxed_forward
@@ -34,7 +35,7 @@ class Stage:
     """
 
     def __init__(self, gm: fx.GraphModule, toolchain: Toolchain) -> None:
-        self.gm = gm
+        self.gm = for_symbols(gm)
         self.toolchain = toolchain
         self.owned = dict([*gm.named_parameters(), *gm.named_buffers()])
         self.eager: Boxed = functools.partial(boxed_forward(gm), gm)
