@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import functools
 import re
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,9 @@ from capture.variables.functions import (
     PartialVariable,
 )
 from capture.variables.gradients import is_none
+from capture.variables.made_classes import DescriptorVariable, MadeClassVariable
 from capture.variables.objects import (
+    MODELS,
     ClassVariable,
     ExceptionVariable,
     ObjectVariable,
@@ -91,6 +94,7 @@ class Codegen:
         self._keep: list[Any] = []
         self._temps = 0
         self.changed: set[int] = set()  # ``id`` of the variables that the journal writes to
+        self.unfilled: list[tuple[str, Variable]] = []  # made cells and their contents
         self.late: list[str] = []  # lines that may run code of the program's keys: the very last
         self.late_targets: set[int] = set()  # ``id`` of the variables that such lines fill
 
@@ -100,6 +104,8 @@ class Codegen:
         """The name of a live object in the epilogue's table."""
         name = self._consts.get(id(value))
         if name is None:
+            if isinstance(value, type) and value in MODELS:
+                raise CannotRebuild(ClassVariable(value, None))
             name = self._consts[id(value)] = f"{hint}_{len(self._consts)}"
             self.table[name] = value
         return name
@@ -215,6 +221,12 @@ class Codegen:
         (self.late if id(target) in self.late_targets else self.lines).append(line)
 
     # --- the end ----------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Fill the cells that were made: a function in a cell may refer to the cell itself."""
+        while self.unfilled:
+            name, contents = self.unfilled.pop()
+            self.lines.append(f"{name}.cell_contents = {self.ref(contents)}")
 
     def finish(self, result: str, name: str) -> tuple[types.FunctionType, str]:
         """The epilogue function and its source; arguments: captures, then outputs."""
@@ -427,7 +439,7 @@ def _object(cg: Codegen, v: ObjectVariable) -> str:
 
 
 def _exception(cg: Codegen, v: ExceptionVariable) -> str:
-    if v.raised_at >= 0:
+    if v.raised_at >= 0 and not v.bare:
         raise CannotRebuild(v)  # it has a traceback: Python must raise it
     args = cg.refs(v.args)
     cls = _class(cg, v)
@@ -439,6 +451,8 @@ def _exception(cg: Codegen, v: ExceptionVariable) -> str:
         cg.lines.append(f"{cg.const(init, 'init')}({name}, {args})")
     if v.context is not None:
         cg.lines.append(f"{name}.__context__ = {cg.ref(v.context)}")
+    elif v.raised_at >= 0:  # what the caller is handling
+        cg.lines.append(f"{name}.__context__ = {cg.const(sys.exception, 'exception')}()")
     if v.cause is not None:
         cg.lines.append(f"{name}.__cause__ = {cg.ref(v.cause)}")
     if v.suppress_context and v.cause is None:
@@ -449,6 +463,28 @@ def _exception(cg: Codegen, v: ExceptionVariable) -> str:
 
 def _class_object(cg: Codegen, v: ClassVariable) -> str:
     return cg.const(v.value, v.value.__name__)
+
+
+def _made_class(cg: Codegen, v: MadeClassVariable) -> str:
+    bases = cg.refs(v.bases)
+    items = ""
+    if v.class_cell is not None:
+        items = f"'__classcell__': {cg.ref(v.class_cell)}, "
+    items = "".join(f"{k!r}: {cg.ref(value)}, " for k, value in v.namespace.items()) + items
+    make = cg.const(type(v.value), "metaclass")
+    name = cg.name(v, f"{make}({v.value.__name__!r}, ({bases}), {{{items}}})")
+    if v.class_cell is not None and v.class_cell.contents is None:  # deleted again
+        cg.lines.append(f"del {cg.ref(v.class_cell)}.cell_contents")
+    for attr, value in v.writes:
+        setter = cg.const(type.__setattr__, "set_member")
+        cg.lines.append(f"{setter}({name}, {attr!r}, {cg.ref(value)})")
+    return name
+
+
+def _descriptor(cg: Codegen, v: DescriptorVariable) -> str:
+    if v.attrs:
+        raise CannotRebuild(v)
+    return cg.temp(f"{cg.const(v.cls, v.cls.__name__)}({cg.refs(v.parts)})")
 
 
 def _builtin(cg: Codegen, v: BuiltinVariable) -> str:
@@ -490,7 +526,7 @@ def _function(cg: Codegen, v: FunctionVariable) -> str:
 def _cell(cg: Codegen, v: CellVariable) -> str:
     name = cg.name(v, f"{cg.const(types.CellType, 'cell_type')}()")
     if v.contents is not None:
-        cg.lines.append(f"{name}.cell_contents = {cg.ref(v.contents)}")
+        cg.unfilled.append((name, v.contents))
     return name
 
 
@@ -622,6 +658,8 @@ _REBUILD: dict[type, Any] = {
     RangeVariable: _range,
     ExceptionVariable: _exception,
     ClassVariable: _class_object,
+    MadeClassVariable: _made_class,
+    DescriptorVariable: _descriptor,
     FunctionVariable: _function,
     PartialVariable: _partial,
     ObjectVariable: _object,

@@ -64,6 +64,7 @@ from capture.symbolic_convert.translator import Restart, Translator
 from capture.variables.base import NULL, LazyVariable, Variable
 from capture.variables.containers import DictVariable, ListVariable, SetVariable
 from capture.variables.functions import CellVariable, FunctionVariable, GeneratorVariable
+from capture.variables.made_classes import retire
 from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVariable
 from capture.variables.tensor import TensorVariable
 
@@ -319,6 +320,7 @@ class _Piece:
         try:
             self.check_generators()
             result = self.finish(cg)
+            cg.settle()
         except CannotRebuild as signal:
             self.break_earlier(signal)
             raise Restart() from None
@@ -341,6 +343,8 @@ class _Piece:
             generator.frame.generator = None
         for cell in self.tracer.made_cells:
             cell.contents = None
+        for model in self.tracer.models:
+            retire(model)
         done = self.tracer.ordinal
         vars(self.tracer).clear()
         self.tracer.ordinal = done

@@ -25,8 +25,8 @@ class Frame:
 
     __slots__ = (
         "await_discard", "cells", "code", "decoded", "fn", "generator", "globals", "handled",
-        "index", "instructions", "iterations", "locals", "mark", "nested", "ordinal", "override",
-        "result", "saved", "stack", "yielded",
+        "index", "instructions", "iterations", "locals", "mark", "namespace", "nested", "ordinal",
+        "override", "result", "saved", "stack", "yielded",
     )  # fmt: skip
 
     def __init__(self, code: CodeType, fn: FunctionVariable | None, globals_: DictVariable) -> None:
@@ -50,6 +50,7 @@ class Frame:
         self.ordinal = 0
         self.iterations: dict[int, tuple[int, int, int, int]] | None = None
         self.await_discard = False
+        self.namespace: DictVariable | None = None  # of a class body
 
     @property
     def line(self) -> int:

@@ -64,11 +64,15 @@ def check_watchers(tracer: Translator, v: LazyVariable) -> None:
 
 
 def is_unwatched(value: object) -> bool:
-    """True if no weak reference to the object has a callback; a proxy does not tell."""
-    return all(
-        issubclass(type(r), weakref.ref) and weakref.ref.__dict__["__callback__"].__get__(r) is None
-        for r in weakref.getweakrefs(value)
-    )
+    """True if no weak reference of the program to the object has a callback."""
+    return all(_is_silent(reference) for reference in weakref.getweakrefs(value))
+
+
+def _is_silent(reference: Any) -> bool:
+    if not issubclass(type(reference), weakref.ref):
+        return False  # a proxy does not tell
+    callback = weakref.ref.__dict__["__callback__"].__get__(reference)
+    return callback is None or type(callback).__module__ == "capture._native"  # a guard's own
 
 
 def _holds(value: Any) -> bool:

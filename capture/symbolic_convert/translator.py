@@ -142,6 +142,7 @@ class Translator:
         self.marked_sizes: set[Source] = set()
         self.identity: dict[int, Variable] = {}
         self.keep_alive: list[object] = []
+        self.models: list[type] = []
         self.tensors: dict[int, Variable] = {}
         self.real_tensors: dict[Source, torch.Tensor] = {}
         self.scalars: dict[Source, ScalarVariable] = {}
@@ -512,6 +513,13 @@ class Translator:
 
     # --- exceptions -------------------------------------------------------------------------------
 
+    def handled_exception(self) -> Variable | None:
+        """The exception that the innermost handler of the piece's frames handles, or None."""
+        for frame in reversed(self.frames):
+            if frame.handled:
+                return frame.handled[-1]
+        return None
+
     def raise_error(self, exc_type: type[BaseException], *args: object) -> NoReturn:
         """Raise in the traced program."""
         variables = [a if isinstance(a, Variable) else ConstantVariable(a) for a in args]
@@ -559,18 +567,27 @@ class Translator:
         if isinstance(started, FrameRequest):
             frame = started.frame
             assert isinstance(frame, Frame)
-            frame.nested = True
             frame.override = started.override
-            if self.nesting >= _MAX_NESTING:
-                unsupported(reasons.RECURSION_TOO_DEEP, self.nesting)
-            self.push_frame(frame)
-            self.nesting += 1
-            try:
-                self.run_until(len(self.frames) - 1)
-            finally:
-                self.nesting -= 1
-            return frame.result
+            return self._run_nested(frame)
         return started
+
+    def _run_nested(self, frame: Frame) -> Variable:
+        frame.nested = True
+        if self.nesting >= _MAX_NESTING:
+            unsupported(reasons.RECURSION_TOO_DEEP, self.nesting)
+        self.push_frame(frame)
+        self.nesting += 1
+        try:
+            self.run_until(len(self.frames) - 1)
+        finally:
+            self.nesting -= 1
+        return frame.result
+
+    def run_class_body(self, fn: FunctionVariable, namespace: DictVariable) -> None:
+        """Execute the body of a class statement; its names go to the namespace."""
+        frame = self.make_frame(fn, {})
+        frame.namespace = namespace
+        self._run_nested(frame)
 
     def push_call(self, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> None:
         """Call from a CALL instruction; the result goes on the stack, now or by the return."""
@@ -744,6 +761,8 @@ class Translator:
         exception = signal.exception
         if isinstance(exception, ExceptionVariable) and exception.raised_at < 0:
             exception.raised_at = exception.created_at = self.ordinal
+        if isinstance(exception, ExceptionVariable):
+            exception.bare = False
         for position in range(len(frames) - 1, depth - 1, -1):
             frame = frames[position]
             entry = frame.decoded.handler_at(max(frame.index - 1, 0))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from capture.guards.guard import Guard
     from capture.sources import Source
     from capture.variables.constant import ScalarVariable
+    from capture.variables.containers import DictVariable
     from capture.variables.functions import CellVariable, FunctionVariable, GeneratorVariable
     from capture.variables.objects import ClassVariable
     from capture.variables.tensor import TensorVariable
@@ -206,6 +207,8 @@ class Tracer(Protocol):
     """The number of the current instruction in the order of execution."""
     identity: dict[int, Variable]
     """``id`` of a real object to its variable."""
+    models: list[type]
+    """What stands for the classes made so far."""
     keep_alive: list[object]
     """Real objects whose ``id`` is in use as a key."""
     tensors: dict[int, Variable]
@@ -313,6 +316,9 @@ class Tracer(Protocol):
     def call(self, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
         """Call and wait for the result, within the current instruction."""
 
+    def run_class_body(self, fn: FunctionVariable, namespace: DictVariable) -> None:
+        """Execute the body of a class statement; its names go to the namespace."""
+
     def make_frame(self, fn: FunctionVariable, names: dict[str, Variable]) -> FrameState:
         """A frame of a Python function with its arguments bound."""
 
@@ -332,6 +338,9 @@ class Tracer(Protocol):
         """``generator.throw(...)``."""
 
     # exceptions
+
+    def handled_exception(self) -> Variable | None:
+        """The exception that the innermost handler of the piece's frames handles, or None."""
 
     def raise_error(self, exc_type: type[BaseException], *args: object) -> NoReturn:
         """Raise in the traced program."""

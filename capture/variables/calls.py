@@ -80,11 +80,11 @@ def start_call(
             fn = fn.fn
             continue
         if isinstance(fn, ObjectVariable):
-            if isinstance(fn.value, CompiledFunction) and fn.source is not None:
+            if type(fn.value) is CompiledFunction and fn.source is not None:
                 # Compiled code calls compiled code: it is one region.
                 fn = tracer.wrap(fn.value.fn, AttrSource(fn.source, "fn"))
                 continue
-            if isinstance(fn.value, Disabled):
+            if type(fn.value) is Disabled:
                 unsupported(reasons.DISABLED, fn.describe())
             rule = torch_calls.object_rule(tracer, fn, args, kwargs)
             if rule is not None:

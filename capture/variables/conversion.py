@@ -21,7 +21,7 @@ from capture.variables.containers import (
     TupleVariable,
 )
 from capture.variables.functions import BuiltinVariable
-from capture.variables.objects import ClassVariable, ObjectVariable
+from capture.variables.objects import MODELS, ClassVariable, ObjectVariable
 from capture.variables.sizes import SizeVariable, lift
 from capture.variables.tensor import TensorVariable
 
@@ -69,9 +69,11 @@ def as_python(tracer: Tracer, v: Variable) -> Any:
     if isinstance(v, SliceVariable):
         parts = [as_python(tracer, p) for p in v.parts]
         return MISSING if any(p is MISSING for p in parts) else slice(*parts)
+    if isinstance(v, ClassVariable) and v.value in MODELS:
+        return MISSING  # nobody may get hold of the model
     if isinstance(v, ClassVariable):
         return v.value
-    if isinstance(v, ObjectVariable) and isinstance(v.value, enum.Enum):
+    if isinstance(v, ObjectVariable) and issubclass(type(v.value), enum.Enum):
         return v.value
     return MISSING
 
@@ -109,7 +111,7 @@ def graph_argument(tracer: Tracer, v: Variable, numbers: Numbers = Numbers.KEPT)
         return slice(*[graph_argument(tracer, p, numbers) for p in v.parts])
     if isinstance(v, RangeVariable):
         return list(v.value)
-    if isinstance(v, ObjectVariable) and isinstance(v.value, torch.Tensor):
+    if isinstance(v, ObjectVariable) and issubclass(type(v.value), torch.Tensor):
         unsupported(reasons.TENSOR_SUBCLASS, type(v.value).__name__)
     known = as_python(tracer, v)
     if known is not MISSING:

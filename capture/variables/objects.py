@@ -7,6 +7,7 @@ one by one; what the captured code writes lies in ``attrs`` until it is replayed
 from __future__ import annotations
 
 import types
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,11 +184,17 @@ def lookup_mro(cls: type, name: str) -> tuple[Any, type | None]:
     return MISSING, None
 
 
+MODELS: weakref.WeakSet[type] = weakref.WeakSet()
+"""Classes that stand for the ones that a piece makes (see ``made_classes``)."""
+
+
 def type_attribute(
     tracer: Tracer, cls: type, type_source: Source | None, name: str
 ) -> tuple[Any, Source | None]:
     """Look up a raw class attribute; the look-up's outcome is guarded unless it cannot change."""
     found, holder = lookup_mro(cls, name)
+    if type_source is None and cls in MODELS:
+        return _model_attribute(tracer, cls, name)
     if type_source is None or is_static_type(cls):
         return found, None
     if found is MISSING:
@@ -200,6 +207,22 @@ def type_attribute(
             return found, None
         tracer.guard(IdIs(source, found))  # a class of the program precedes it and may shadow it
     return found, source
+
+
+def _model_attribute(tracer: Tracer, cls: type, name: str) -> tuple[Any, Source | None]:
+    """A raw attribute of a class made in this piece; what its bases say is guarded."""
+    for klass in cls.__mro__:
+        raw = klass.__dict__.get(name, MISSING)
+        if klass in MODELS or is_static_type(klass):
+            if raw is not MISSING:
+                return raw, None
+            continue
+        source = tracer.class_source(klass, None, None)
+        if raw is not MISSING:
+            return raw, None if source is None else TypeAttrSource(source, name)
+        if source is not None:
+            tracer.guard_class_lacks(klass, source, name)
+    return MISSING, None
 
 
 def _only_static(cls: type, holder: type, name: str) -> bool:
@@ -223,9 +246,12 @@ class SuperVariable(Variable):
 
 
 class ExceptionVariable(ObjectVariable):
-    """An exception instance made during capture."""
+    """An exception instance made during capture.
 
-    __slots__ = ("args", "cause", "context", "raised_at", "suppress_context")
+    ``bare``: it was raised, and the program took its traceback away.
+    """
+
+    __slots__ = ("args", "bare", "cause", "context", "raised_at", "suppress_context")
 
     def __init__(self, cls: type, args: list[Variable], cls_var: Variable | None = None) -> None:
         super().__init__(cls, cls_var=cls_var)
@@ -234,6 +260,7 @@ class ExceptionVariable(ObjectVariable):
         self.context: Variable | None = None
         self.suppress_context = False
         self.raised_at = -1  # the ordinal of the instruction that raised it first
+        self.bare = False
 
 
 class TracebackVariable(Variable):

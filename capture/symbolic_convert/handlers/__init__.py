@@ -8,6 +8,7 @@ from capture.symbolic_convert.handlers import (
     generators,
     jumps,
     loads,
+    names,
     operators,
     stores,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "generators",
     "jumps",
     "loads",
+    "names",
     "operators",
     "stores",
 ]

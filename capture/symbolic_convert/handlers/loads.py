@@ -212,7 +212,7 @@ def drop(tracer: Translator, v: Variable | None) -> None:
             v = v.realize(tracer)
         else:
             check_watchers(tracer, v)
-    if isinstance(v, ObjectVariable) and isinstance(v.value, types.GeneratorType):
+    if isinstance(v, ObjectVariable) and type(v.value) is types.GeneratorType:
         unsupported(reasons.OPAQUE_ITERATOR, v.describe())
     if isinstance(v, (LazyVariable, ObjectVariable)) and is_finalized(v):
         unsupported(reasons.SIDE_EFFECT, f"Dropping {v.describe()}, which has __del__")

@@ -23,15 +23,18 @@ from capture.variables.attributes.lookup import (
     TUPLE_GETTER,
     bind,
     bind_class_level,
+    generic_getattr,
     get_descriptor,
     is_data_descriptor,
     register_getattr,
 )
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
-from capture.variables.constant import ConstantVariable
+from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.containers import TupleVariable
 from capture.variables.functions import BuiltinVariable, MethodVariable
+from capture.variables.made_classes import DescriptorVariable, MadeClassVariable
 from capture.variables.objects import (
+    MODELS,
     ClassVariable,
     SuperVariable,
     is_static_type,
@@ -92,7 +95,7 @@ def class_getattr(tracer: Tracer, obj: ClassVariable, name: str) -> Variable:
     raw, _ = lookup_mro(cls, name)
     source = tracer.class_source(cls, obj.source, obj)
     raw_source: Source | None = None
-    if source is not None and not is_static_type(cls):
+    if (source is not None and not is_static_type(cls)) or cls in MODELS:
         raw, raw_source = type_attribute(tracer, cls, source, name)
     if meta_raw is not MISSING and is_data_descriptor(meta_raw):
         if type(meta_raw) is property or isinstance(meta_raw, types.DynamicClassAttribute):
@@ -170,5 +173,20 @@ def super_getattr(tracer: Tracer, sup: SuperVariable, name: str) -> Variable:
     tracer.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
 
 
+def descriptor_getattr(tracer: Tracer, obj: DescriptorVariable, name: str) -> Variable:
+    """Attribute of a property, static method or class method made during capture."""
+    if name in _PARTS:
+        place = _PARTS.index(name)
+        return obj.parts[place] if place < len(obj.parts) else NONE
+    if name == "__func__":
+        return obj.parts[0]
+    if name in ("getter", "setter", "deleter", "__class__"):
+        return generic_getattr(tracer, obj, name)
+    unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{obj.cls.__name__}.{name}")
+
+
+_PARTS = ("fget", "fset", "fdel")
+register_getattr(DescriptorVariable, descriptor_getattr)
 register_getattr(ClassVariable, class_getattr)
+register_getattr(MadeClassVariable, class_getattr)
 register_getattr(SuperVariable, super_getattr)

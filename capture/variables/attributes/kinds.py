@@ -17,7 +17,7 @@ from capture.variables.attributes.lookup import (
     load_attr,
     register_getattr,
 )
-from capture.variables.base import MISSING, Tracer, Variable, unsupported
+from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.constant import NONE, ConstantVariable, ScalarVariable
 from capture.variables.containers import (
     DictVariable,
@@ -25,6 +25,7 @@ from capture.variables.containers import (
     RangeVariable,
     SliceVariable,
     TupleVariable,
+    key_of,
 )
 from capture.variables.functions import (
     BuiltinVariable,
@@ -33,12 +34,15 @@ from capture.variables.functions import (
     MethodVariable,
     PartialVariable,
 )
+from capture.variables.handling import guard_caller_handles_nothing
 from capture.variables.objects import ExceptionVariable, ModuleVariable, lookup_mro
 
 
 def module_getattr(tracer: Tracer, obj: ModuleVariable, name: str) -> Variable:
     """Attribute of an imported module: its dict, then its ``__getattr__``."""
     assert obj.source is not None
+    if isinstance(lookup_mro(type(obj.value), "__getattribute__")[0], types.FunctionType):
+        return generic_getattr(tracer, obj, name)
     real = obj.value.__dict__
     if name == "__dict__":
         return tracer.wrap(real, InstanceDictSource(obj.source))
@@ -81,6 +85,8 @@ def function_getattr(tracer: Tracer, fn: FunctionVariable, name: str) -> Variabl
         return tracer.wrap_static(known, None)
     if name in ("__name__", "__qualname__"):
         return ConstantVariable(fn.name if name == "__name__" else fn.qualname)
+    if fn.value is MISSING and name in ("__doc__", "__module__", "__annotations__"):
+        return _made_function_part(tracer, fn, name)
     if name == "__code__":
         return ConstantVariable(fn.code)
     if name == "__globals__":
@@ -102,6 +108,27 @@ def function_getattr(tracer: Tracer, fn: FunctionVariable, name: str) -> Variabl
     if found is None:
         tracer.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
     return found
+
+
+def _made_function_part(tracer: Tracer, fn: FunctionVariable, name: str) -> Variable:
+    """What a function made during capture took from its code and globals, or was given."""
+    given = (fn.attrs or {}).get(name)
+    if isinstance(given, Variable):
+        return given
+    if name == "__doc__":
+        doc = fn.code.co_consts[0] if fn.code.co_consts else None
+        return ConstantVariable(doc if isinstance(doc, str) else None)
+    if name == "__module__":
+        return fn.globals.get_hashed(tracer, "__name__") or NONE
+    if isinstance(fn.annotations, DictVariable):
+        return fn.annotations
+    made = stamp(tracer, DictVariable())
+    if isinstance(fn.annotations, TupleVariable):
+        items = fn.annotations.items(tracer)
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            made.entries[key_of(tracer, key)] = (key, value)
+    fn.annotations = made
+    return made
 
 
 def method_getattr(tracer: Tracer, method: MethodVariable, name: str) -> Variable:
@@ -136,14 +163,16 @@ def exception_getattr(tracer: Tracer, exc: ExceptionVariable, name: str) -> Vari
     if name == "__cause__":
         return exc.cause or NONE
     if name == "__context__":
-        if exc.context is None and exc.raised_at >= 0:  # the caller may be handling one
-            unsupported(reasons.FRAME_INSPECTION, name)
+        if exc.context is None and exc.raised_at >= 0:
+            guard_caller_handles_nothing(tracer)
         return exc.context or NONE
     if name == "__suppress_context__":
         return ConstantVariable(exc.suppress_context)
     if name == "value" and issubclass(exc.cls, StopIteration):
         return exc.args[0] if exc.args else NONE
     if name == "__traceback__":
+        if exc.bare or exc.raised_at < 0:
+            return NONE
         unsupported(reasons.FRAME_INSPECTION, "__traceback__")
     if name in ("name", "obj") and issubclass(exc.cls, (AttributeError, NameError)):
         unsupported(reasons.UNKNOWN_ATTRIBUTE, name)

@@ -212,7 +212,7 @@ def native_member(tracer: Tracer, raw: Any, obj: Variable, cls: type, name: str)
         found = (obj.attrs or {}).get(name)
         if isinstance(found, Variable):
             return found
-        if isinstance(obj.value, BaseException) and name in _EXCEPTION_FIELDS:
+        if issubclass(type(obj.value), BaseException) and name in _EXCEPTION_FIELDS:
             assert obj.source is not None
             return tracer.wrap(getattr(obj.value, name), AttrSource(obj.source, name))
     unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")

@@ -23,8 +23,9 @@ from capture.variables.attributes.lookup import (
 from capture.variables.base import DELETED, MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.containers import DictVariable
-from capture.variables.functions import CellVariable
+from capture.variables.functions import CellVariable, FunctionVariable
 from capture.variables.gradients import store_grad
+from capture.variables.made_classes import MadeClassVariable, set_member
 from capture.variables.objects import (
     ClassVariable,
     ExceptionVariable,
@@ -56,6 +57,12 @@ def store_attr(tracer: Tracer, obj: Variable, name: str, value: Variable) -> Non
         return
     if isinstance(obj, TensorVariable) and name == "grad":
         store_grad(tracer, obj, value)
+        return
+    if isinstance(obj, FunctionVariable) and obj.value is MISSING:
+        if store_function_part(tracer, obj, name, value):
+            return
+    if isinstance(obj, MadeClassVariable):
+        set_member(tracer, obj, name, value)
         return
     if not isinstance(obj, ObjectVariable) or isinstance(obj, ClassVariable):
         unsupported(reasons.SIDE_EFFECT, f"assignment to {obj.describe()}.{name}")
@@ -145,6 +152,29 @@ def object_setattr(tracer: Tracer, obj: ObjectVariable, name: str, value: Any) -
     if value is DELETED and obj.dict_get(tracer, name) is None:
         tracer.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
     tracer.effects.set_attr(obj, name, value)
+
+
+def store_function_part(tracer: Tracer, fn: FunctionVariable, name: str, value: Variable) -> bool:
+    """Name, text or annotations of a function made during capture; False: an ordinary attribute."""
+    if name not in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
+        return False
+    value = value.realize(tracer)
+    if name in ("__name__", "__qualname__"):
+        text = tracer.as_python(value)
+        if type(text) is not str:
+            return False
+        if name == "__name__":
+            fn.name = text
+        else:
+            fn.qualname = text
+    elif name == "__annotations__":
+        if not isinstance(value, DictVariable) or value.cls is not dict:
+            return False
+        fn.annotations = value
+    else:
+        tracer.effects.set_attr(fn, name, value)
+    tracer.mutations += 1
+    return True
 
 
 def store_exception_attr(exc: ExceptionVariable, name: str, value: Any) -> bool:

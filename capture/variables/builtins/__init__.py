@@ -10,6 +10,8 @@ from __future__ import annotations
 from capture.variables.builtins import (
     attributes,
     copying,
+    descriptors,
+    exceptions,
     functions,
     inspection,
     iterators,
@@ -17,6 +19,7 @@ from capture.variables.builtins import (
     pickling,
     profiling,
     refused,
+    regex,
     sequences,
     sets,
 )
@@ -32,6 +35,8 @@ __all__ = [
     "class_list",
     "class_rule",
     "copying",
+    "descriptors",
+    "exceptions",
     "fill_dict",
     "format_value",
     "functions",
@@ -44,6 +49,7 @@ __all__ = [
     "profiling",
     "python_rule",
     "refused",
+    "regex",
     "sequences",
     "sets",
     "to_text",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import builtins
 import collections
 import types
 import weakref
@@ -20,9 +21,11 @@ from capture.variables.attributes.classes import meta_attribute
 from capture.variables.base import ObservedException, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.builtins.sets import new_set
-from capture.variables.constant import NONE, ConstantVariable, boolean, is_none
+from capture.variables.constant import NONE, ConstantVariable, boolean
 from capture.variables.containers import DictVariable, ListVariable, SetVariable, TupleVariable
+from capture.variables.functions import FunctionVariable
 from capture.variables.iteration import iterate
+from capture.variables.made_classes import make_class
 from capture.variables.objects import (
     ClassVariable,
     ExceptionVariable,
@@ -149,6 +152,18 @@ def _super(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return None
 
 
+@rule(builtins.__build_class__)
+def _build_class(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    fn, name, *bases = args
+    if kwargs or not isinstance(fn, FunctionVariable) or not isinstance(name, ConstantVariable):
+        unsupported(reasons.CLASS_DEFINITION, name.describe())
+    if not set(fn.code.co_cellvars).isdisjoint(fn.code.co_freevars):
+        unsupported(reasons.CLASS_DEFINITION, name.value)  # two cells of one name
+    body = DictVariable()
+    tracer.run_class_body(fn, body)
+    return make_class(tracer, name.value, bases, body)
+
+
 @rule(isinstance)
 def _isinstance(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     obj, classes = args
@@ -163,7 +178,7 @@ def class_list(tracer: Tracer, v: Variable) -> list[Any]:
         return [k for item in v.items(tracer) for k in class_list(tracer, item)]
     if isinstance(v, ClassVariable):
         return [v.value]
-    if isinstance(v, ObjectVariable) and isinstance(v.value, types.UnionType):
+    if isinstance(v, ObjectVariable) and type(v.value) is types.UnionType:
         return list(v.value.__args__)
     if isinstance(v, ConstantVariable) and isinstance(v.value, types.UnionType):
         return list(v.value.__args__)
@@ -336,8 +351,3 @@ def _subclass_of(tracer: Tracer, cls: ClassVariable, klass: type) -> bool:
     if klass in cls.value.__mro__ and (not abstract or _has_no_subclass_hook(klass)):
         return True
     return abstract and _ask_abstract(tracer, cls.value, klass, cls.source)
-
-
-@rule(BaseException.with_traceback)
-def _with_traceback(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    return args[0] if is_none(args[1]) else None

@@ -227,7 +227,7 @@ def class_rule(
                 tracer.raise_real(error)
             return tracer.wrap_static(member, None)
         item = args[0].realize(tracer)
-        if isinstance(item, ObjectVariable) and isinstance(item.value, cls):
+        if isinstance(item, ObjectVariable) and issubclass(type(item.value), cls):
             return item
     folded = fold_pure(tracer, cls, args, kwargs)
     if folded is not None:

@@ -23,9 +23,9 @@ def _id(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     unsupported(reasons.UNKNOWN_CALLABLE, "id()")
 
 
-@rule(property, staticmethod, classmethod, weakref.ref)
-def _descriptors(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    unsupported(reasons.UNKNOWN_CALLABLE, "a descriptor or weak reference made here")
+@rule(weakref.ref)
+def _weak_reference(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    unsupported(reasons.UNKNOWN_CALLABLE, "a weak reference made here")
 
 
 @rule(print)

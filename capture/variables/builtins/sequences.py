@@ -15,10 +15,20 @@ from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.constant import FALSE, NONE, ConstantVariable, boolean, is_none
 from capture.variables.containers import ListVariable, SequenceVariable, TupleVariable
 from capture.variables.iteration import get_iter, items_of, iterate
+from capture.variables.objects import is_static_type, lookup_mro
+
+
+def refuse_hint(v: Variable) -> None:
+    """Leave to Python what is asked how long it will be by code of the program."""
+    cls = v.python_type()
+    if not is_static_type(cls) and lookup_mro(cls, "__length_hint__")[0] is not MISSING:
+        unsupported(reasons.UNKNOWN_OPERATION, f"the length hint of {v.describe()}")
 
 
 @rule(list)
 def _list(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    if args:
+        refuse_hint(args[0])
     return stamp(tracer, ListVariable(iterate(tracer, args[0]) if args else []))
 
 
@@ -73,6 +83,7 @@ def _append(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 @rule(list.extend, collections.deque.extend)
 def _extend(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     target = list_of(args)
+    refuse_hint(args[1])
     for item in items_of(tracer, args[1]):
         target.append(tracer, item)
     return NONE

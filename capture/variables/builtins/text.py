@@ -13,7 +13,12 @@ from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.builtins.folding import fold_pure
 from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.constant import ConstantVariable, ScalarVariable, exactly
-from capture.variables.containers import DictVariable, DictViewVariable, ListVariable
+from capture.variables.containers import (
+    DictVariable,
+    DictViewVariable,
+    ListVariable,
+    TupleVariable,
+)
 from capture.variables.functions import FunctionVariable
 from capture.variables.iteration import iterate
 from capture.variables.objects import (
@@ -46,14 +51,35 @@ def _ascii(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 _TEXT: dict[str, Callable[[object], str]] = {"str": str, "repr": repr, "ascii": ascii}
 
 
+def _exception_text(tracer: Tracer, v: ExceptionVariable, how: str) -> Variable | None:
+    """What ``BaseException`` and ``KeyError`` say of themselves, or None: they are not asked.
+
+    Source: ``Objects/exceptions.c``.
+    """
+    raw = lookup_mro(v.cls, "__str__" if how == "str" else "__repr__")[0]
+    if raw is KeyError.__str__ and len(v.args) == 1:
+        return to_text(tracer, v.args[0], "repr")
+    if raw is BaseException.__str__ or raw is KeyError.__str__:
+        if len(v.args) > 1:
+            return to_text(tracer, TupleVariable(list(v.args)), "repr")
+        return to_text(tracer, v.args[0], "str") if v.args else ConstantVariable("")
+    if raw is not BaseException.__repr__:
+        return None
+    if len(v.args) == 1:
+        inner = tracer.as_python(to_text(tracer, v.args[0], how))
+        return ConstantVariable(f"{v.cls.__name__}({inner})")
+    inner = tracer.as_python(to_text(tracer, TupleVariable(list(v.args)), how))
+    return ConstantVariable(f"{v.cls.__name__}{inner}")
+
+
 def to_text(tracer: Tracer, v: Variable, how: str) -> Variable:
     """``str``, ``repr`` or ``ascii`` of a value whose text is known now; else break."""
     v = v.realize(tracer)
     fn = _TEXT[how]
-    if isinstance(v, ExceptionVariable) and how == "str":
-        raw = lookup_mro(v.cls, "__str__")[0]
-        if raw is BaseException.__str__ and len(v.args) <= 1:
-            return to_text(tracer, v.args[0], "str") if v.args else ConstantVariable("")
+    if isinstance(v, ExceptionVariable):
+        text = _exception_text(tracer, v, how)
+        if text is not None:
+            return text
     if isinstance(v, ObjectVariable) and not isinstance(
         v, (ClassVariable, ModuleVariable, FunctionVariable)
     ):

@@ -60,7 +60,7 @@ def hash_key(tracer: Tracer, v: Variable) -> Any:
     if isinstance(v, MethodVariable):
         return ("bound method", hash_key(tracer, v.fn), hash_key(tracer, v.instance))
     if isinstance(v, ObjectVariable):
-        if isinstance(v.value, enum.Enum) or isinstance(v.value, (torch.Generator,)):
+        if issubclass(type(v.value), (enum.Enum, torch.Generator)):
             return v.value
         raw, where = type_attribute(tracer, v.cls, type_source_of(tracer, v), "__hash__")
         if raw is object.__hash__ or (
