@@ -25,6 +25,8 @@ from capture.eval_frame import (
     reset,
 )
 from capture.observe.explain import Explanation, explain
+from capture.stance import set_stance
+from capture.variables.size_marks import mark_dynamic, mark_static, maybe_mark_dynamic
 
 __version__ = "0.1.0"
 
@@ -50,7 +52,11 @@ __all__ = [
     "is_compiling",
     "list_backends",
     "lookup_backend",
+    "mark_dynamic",
+    "mark_static",
+    "maybe_mark_dynamic",
     "register_backend",
     "reset",
+    "set_stance",
     "stats",
 ]

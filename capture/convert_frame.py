@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from capture import break_reasons as reasons
-from capture import counters, logs
+from capture import counters, logs, stance
 from capture._native import Break, Continue, Entry, Site
 from capture.cache import FrameFamily, History, history_of
 from capture.codegen import CannotRebuild, Codegen
@@ -102,6 +102,8 @@ class Converter:
 
     def convert(self, site: Site, values: list[Any], func: types.FunctionType) -> Entry | None:
         """Make an entry for a site that missed; None leaves this run to Python."""
+        if stance.current() != "default" and not self._stance_allows(site, values, func):
+            return None
         try:
             return self._convert(site, values, func)
         except (
@@ -167,6 +169,20 @@ class Converter:
         counters.record_instructions(piece.tracer.ordinal)
         counters.record_compile_time(time.perf_counter() - started)
         return entry
+
+    def _stance_allows(self, site: Site, values: list[Any], func: types.FunctionType) -> bool:
+        """Whether the stance lets a piece be compiled; may raise instead."""
+        if stance.current() != "fail_on_recompile":
+            return False
+        history = history_of(site)
+        tensors = any(isinstance(value, torch.Tensor) for value in values)
+        if not history.compiles and not tensors:
+            return False  # no tensor work: there is nothing that could be compiled
+        failures = history.failure(values, func)
+        sentence = failures[0][1] if failures else "nothing is compiled for it"
+        raise RecompileError(
+            f"{func.__qualname__} would be compiled under the stance fail_on_recompile: {sentence}"
+        )
 
     def _may_recompile(
         self, site: Site, history: History, values: list[Any], func: types.FunctionType

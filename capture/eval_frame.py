@@ -17,7 +17,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from capture import counters
+from capture import counters, stance
 from capture._native import (
     CompiledFunction,
     Disabled,
@@ -30,6 +30,7 @@ from capture._native import (
 from capture.backends.registry import backend_name, lookup_backend, with_settings
 from capture.errors import UserError
 from capture.variables.marks import CONSTANT, DISABLE, GRAPH, mark
+from capture.variables.size_marks import mark_dynamic, mark_static, maybe_mark_dynamic
 
 __all__ = [
     "allow_in_graph",
@@ -56,6 +57,8 @@ def _frontend() -> Any:
     torch_calls = importlib.import_module("capture.variables.torch_calls")
     torch_calls.register_special(graph_break, torch_calls.SPECIAL_HANDLERS["break"])
     torch_calls.register_special(is_compiling, torch_calls.SPECIAL_HANDLERS["true"])
+    for function in (mark_dynamic, maybe_mark_dynamic, mark_static):
+        torch_calls.register_special(function, torch_calls.SPECIAL_HANDLERS["none"])
     _configure_hook()
     return importlib.import_module("capture.convert_frame")
 
@@ -227,6 +230,7 @@ def compile(
     converter = frontend.Converter(piece_options)
     region = Region(converter.convert, converter.make_resume, name=backend_name(backend))
     _regions.append(region)
+    region.enabled = stance.current() != "force_eager"
     if isinstance(model, torch.nn.Module):
         return _compile_module(model, region, settings)
     if isinstance(model, type):
@@ -254,6 +258,14 @@ class _Regions:
 
 
 _regions = _Regions()
+
+
+def _follow_stance() -> None:
+    for region in _regions.live():
+        region.enabled = stance.current() != "force_eager"
+
+
+stance.listeners.append(_follow_stance)
 
 
 def reset() -> None:

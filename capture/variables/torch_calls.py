@@ -339,7 +339,26 @@ def _privateuse1_name(
     return ConstantVariable(torch._C._get_privateuse1_backend_name())
 
 
+def _check(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """``torch._check(condition, message)``: a decision that later calls have to agree with."""
+    condition = args[0] if args else kwargs["cond"]
+    if isinstance(condition.realize(tracer), TensorVariable):
+        unsupported(reasons.DATA_DEPENDENT, "torch._check() of a tensor")
+    if operators.truth(tracer, condition):
+        return NONE
+    unsupported(reasons.UNCAUGHT_EXCEPTION, "A RuntimeError of torch._check()")
+
+
+def _check_is_size(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """``torch._check_is_size(n)``: likewise that ``n`` is not negative."""
+    n = args[0] if args else kwargs["i"]
+    within = operators.compare(tracer, ">=", n, ConstantVariable(0))
+    return _check(tracer, [within], {})
+
+
 _SPECIAL: dict[Any, _Special] = {
+    torch._check: _check,
+    torch._check_is_size: _check_is_size,
     torch.Tensor.backward: backward.tensor_backward,
     torch.autograd.backward: backward.function_backward,
     tensor_groups.group: tensor_groups.group_tensors,
@@ -367,4 +386,4 @@ def register_special(function: Any, handler: _Special) -> None:
     _SPECIAL[function] = handler
 
 
-SPECIAL_HANDLERS = {"true": _true, "break": _graph_break, "first": _first}
+SPECIAL_HANDLERS = {"none": _none, "true": _true, "break": _graph_break, "first": _first}

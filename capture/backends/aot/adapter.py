@@ -277,7 +277,8 @@ def trace_to_aten(
     table = None if decompositions is None else dict(decompositions)
     if not any(map(is_symbolic, fakes)):
         return make_fx(function, decomposition_table=table)(*fakes)
-    with enable_python_dispatcher():  # some C++ decompositions want concrete sizes
+    # Some C++ decompositions want concrete sizes, and so do operators that make real tensors.
+    with enable_python_dispatcher(), mode_of(fakes):
         return make_fx(function, decomposition_table=table)(*fakes)
 
 
