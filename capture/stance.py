@@ -1,4 +1,4 @@
-"""Holds the stance: what a call does that nothing compiled fits; must not know how it is compiled."""
+"""Holds the stance: what a call does that nothing compiled fits; knows nothing of compiling."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class set_stance:
 
     ``"default"`` compiles, ``"eager_on_recompile"`` runs eagerly, ``"fail_on_recompile"`` raises
     ``RecompileError``, ``"force_eager"`` runs everything eagerly, also what is compiled. It holds
-    for the whole process: from the call on, inside a ``with`` block, or inside a decorated function.
+    for the whole process: from the call on, inside a ``with`` block, or a decorated function.
 
     Raises:
         UserError: for an unknown stance.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ def counter() -> Iterator[GraphCounter]:
 
 
 def test_eager_on_recompile_uses_what_is_compiled(counter: GraphCounter) -> None:
-    f = capture.compile(lambda x: x + 1, backend=counter)
+    f: Any = capture.compile(lambda x: x + 1, backend=counter)
     f(X)
     with capture.set_stance("eager_on_recompile"):
         assert torch.equal(f(Y), Y + 1)
@@ -32,7 +33,7 @@ def test_eager_on_recompile_uses_what_is_compiled(counter: GraphCounter) -> None
 
 
 def test_fail_on_recompile_raises(counter: GraphCounter) -> None:
-    f = capture.compile(lambda x: x + 1, backend=counter)
+    f: Any = capture.compile(lambda x: x + 1, backend=counter)
     f(X)
     with capture.set_stance("fail_on_recompile"):
         f(X)
@@ -41,11 +42,11 @@ def test_fail_on_recompile_raises(counter: GraphCounter) -> None:
 
 
 def test_force_eager_runs_nothing_compiled(counter: GraphCounter) -> None:
-    f = capture.compile(lambda x: x + 1, backend=counter)
+    f: Any = capture.compile(lambda x: x + 1, backend=counter)
     f(X)
     with capture.set_stance("force_eager"):
         assert torch.equal(f(X), X + 1)
-        g = capture.compile(lambda x: x + 2, backend=counter)
+        g: Any = capture.compile(lambda x: x + 2, backend=counter)
         g(X)
     assert (counter.graph_count, counter.calls) == (1, 1)
     f(X)
@@ -53,7 +54,7 @@ def test_force_eager_runs_nothing_compiled(counter: GraphCounter) -> None:
 
 
 def test_as_a_decorator_it_holds_inside_only(counter: GraphCounter) -> None:
-    f = capture.compile(lambda x: x + 1, backend=counter)
+    f: Any = capture.compile(lambda x: x + 1, backend=counter)
 
     @capture.set_stance("force_eager")
     def eager() -> None:
@@ -66,7 +67,7 @@ def test_as_a_decorator_it_holds_inside_only(counter: GraphCounter) -> None:
 
 
 def test_as_a_function_it_holds_from_then_on(counter: GraphCounter) -> None:
-    f = capture.compile(lambda x: x + 1, backend=counter)
+    f: Any = capture.compile(lambda x: x + 1, backend=counter)
     capture.set_stance("force_eager")
     f(X)
     assert counter.calls == 0

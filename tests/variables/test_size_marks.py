@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ def counter() -> Iterator[GraphCounter]:
 
 
 def test_a_marked_dimension_is_symbolic_at_once(counter: GraphCounter) -> None:
-    f = capture.compile(lambda x: x * 2, backend=counter)
+    f: Any = capture.compile(lambda x: x * 2, backend=counter)
     for n in (3, 4, 5):
         x = torch.ones(n, 2)
         if n == 3:
@@ -29,16 +30,17 @@ def test_a_marked_dimension_is_symbolic_at_once(counter: GraphCounter) -> None:
 
 
 def test_marks_of_torch_are_honoured(counter: GraphCounter) -> None:
-    f = capture.compile(lambda x: x * 2, backend=counter)
+    f: Any = capture.compile(lambda x: x * 2, backend=counter)
     x = torch.ones(3, 2)
-    torch._dynamo.mark_dynamic(x, -2)
+    marks: Any = torch._dynamo
+    marks.mark_dynamic(x, -2)
     f(x)
     f(torch.ones(7, 2))
     assert counter.graph_count == 1
 
 
 def test_a_size_out_of_bounds_has_a_graph_of_its_own(counter: GraphCounter) -> None:
-    f = capture.compile(lambda x: x * 2, backend=counter)
+    f: Any = capture.compile(lambda x: x * 2, backend=counter)
     x = torch.ones(4)
     capture.mark_dynamic(x, 0, min=3, max=6)
     f(x)
@@ -49,30 +51,30 @@ def test_a_size_out_of_bounds_has_a_graph_of_its_own(counter: GraphCounter) -> N
 
 
 def test_a_program_that_pins_a_marked_size_is_an_error_with_its_line(counter: GraphCounter) -> None:
-    @capture.compile(backend=counter)
-    def f(x: torch.Tensor) -> torch.Tensor:
+    def program(x: torch.Tensor) -> torch.Tensor:
         if x.shape[0] == 4:
             return x + 1
         return x
 
+    f: Any = capture.compile(program, backend=counter)
     x = torch.ones(4)
     capture.mark_dynamic(x, 0)
     with pytest.raises(capture.UserError) as caught:
         f(x)
-    line = f.__wrapped__.__code__.co_firstlineno + 2
+    line = program.__code__.co_firstlineno + 1
     assert f"test_size_marks.py:{line}" in str(caught.value)
     assert "x.shape[0]" in str(caught.value)
 
 
 def test_maybe_marked_sizes_may_be_pinned(counter: GraphCounter) -> None:
-    f = capture.compile(lambda x: x + torch.ones(4), backend=counter)
+    f: Any = capture.compile(lambda x: x + torch.ones(4), backend=counter)
     x = torch.ones(4)
     capture.maybe_mark_dynamic(x, 0)
     assert torch.equal(f(x), x + 1)
 
 
 def test_sizes_one_and_zero_cannot_be_marked(counter: GraphCounter) -> None:
-    f = capture.compile(lambda x: x + 1, backend=counter)
+    f: Any = capture.compile(lambda x: x + 1, backend=counter)
     x = torch.ones(1)
     capture.mark_dynamic(x, 0)
     with pytest.raises(capture.UserError, match="0 and 1"):
@@ -80,7 +82,7 @@ def test_sizes_one_and_zero_cannot_be_marked(counter: GraphCounter) -> None:
 
 
 def test_static_dimensions_stay_static(counter: GraphCounter) -> None:
-    f = capture.compile(lambda x: x + 1, backend=counter, dynamic=True)
+    f: Any = capture.compile(lambda x: x + 1, backend=counter, dynamic=True)
     for n in (3, 4, 5):
         x = torch.ones(n, 2)
         capture.mark_static(x, 0)
@@ -89,14 +91,14 @@ def test_static_dimensions_stay_static(counter: GraphCounter) -> None:
 
 
 def test_dynamic_false_is_static(counter: GraphCounter) -> None:
-    f = capture.compile(lambda x: x + 1, backend=counter, dynamic=False)
+    f: Any = capture.compile(lambda x: x + 1, backend=counter, dynamic=False)
     for n in (3, 4, 5):
         f(torch.ones(n, 2))
     assert counter.graph_count == 3
 
 
 def test_a_pattern_names_inputs(counter: GraphCounter) -> None:
-    f = capture.compile(lambda x, y: x.sum() + y.sum(), backend=counter)
+    f: Any = capture.compile(lambda x, y: x.sum() + y.sum(), backend=counter)
     with capture.config.patch(dynamic_sources="y,z*"):
         for n in (3, 4, 5):
             f(torch.ones(2), torch.ones(n))
@@ -104,10 +106,13 @@ def test_a_pattern_names_inputs(counter: GraphCounter) -> None:
 
 
 def test_checks_of_torch_decide(counter: GraphCounter) -> None:
+    check: Any = torch._check
+    check_size: Any = torch._check_is_size
+
     @capture.compile(backend=counter, dynamic=True, fullgraph=True)
     def f(x: torch.Tensor) -> torch.Tensor:
-        torch._check(x.shape[0] > 2)
-        torch._check_is_size(x.shape[0])
+        check(x.shape[0] > 2)
+        check_size(x.shape[0])
         assert x.shape[0] < 100
         return x * x.shape[0]
 

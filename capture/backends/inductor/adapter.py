@@ -145,7 +145,10 @@ def compiling(mode: Any) -> Iterator[None]:
     from torch._guards import TracingContext, tracing
     from torch._inductor.virtualized import V
 
-    with V.set_fake_mode(mode), tracing(TracingContext(mode)), torch._C._DisableAutocast():
+    context = TracingContext(mode)
+    # Strides of outputs are reported as expressions then, not as the numbers of this call.
+    context.fakify_first_call = mode.shape_env is not None
+    with V.set_fake_mode(mode), tracing(context), torch._C._DisableAutocast():
         yield
 
 
@@ -207,8 +210,8 @@ def compile_pair(
     for node in backward.graph.nodes:
         value, stride = node.meta.get("val"), made.get(node.name)
         if node.op == "placeholder" and stride is not None and isinstance(value, torch.Tensor):
-            actual = tuple(int(each) for each in stride)
-            if value.stride() != actual:
+            actual = tuple(each if isinstance(each, torch.SymInt) else int(each) for each in stride)
+            if not _are_same(value.stride(), actual):
                 node.meta["val"] = value.as_strided(value.shape, actual)
     yield functions.compile_fx_backward(
         backward,
@@ -252,6 +255,11 @@ def is_missing_compiler(error: BaseException) -> bool:
 
 def _values(gm: fx.GraphModule) -> list[Any]:
     return [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
+
+
+def _are_same(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Compare numbers without a decision about symbolic ones: equal as they are written."""
+    return [str(each) for each in left] == [str(each) for each in right]
 
 
 def _results(gm: fx.GraphModule) -> list[Any]:
