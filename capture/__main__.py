@@ -11,6 +11,7 @@ from rich.table import Table
 
 from capture import demo, doctor
 from capture.backends import list_backends, lookup_backend
+from capture.eval_frame import DEFAULT_BACKEND
 from capture.observe.catalogue import catalogue_page
 
 __all__ = ["main"]
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("demo", help="train a small transformer eagerly and captured")
     train.add_argument("--steps", type=_positive, default=150, help="default: %(default)s")
-    train.add_argument("--backend", default="eager", help="default: %(default)s")
+    train.add_argument("--backend", default=DEFAULT_BACKEND, help="default: %(default)s")
     commands.add_parser("backends", help="list the backends")
     commands.add_parser("breaks", help="print the page of graph-break reasons")
     commands.add_parser("doctor", help="check this installation")

@@ -13,6 +13,7 @@ from rich.table import Table
 import capture
 from capture import _native
 from capture.backends import list_backends, lookup_backend
+from capture.backends.inductor.adapter import cpp_compiler
 
 __all__ = ["main"]
 
@@ -26,6 +27,7 @@ def main(console: Console | None = None) -> int:
         ("native module", _check_native),
         ("capture of a function", _check_capture),
         ("backends", _check_backends),
+        ("C++ compiler", _compiler),
         ("environment", _environment),
     ]
     table = Table("check", "", "result")
@@ -69,6 +71,11 @@ def _check_backends() -> str:
     for name in names:
         lookup_backend(name)
     return ", ".join(names)
+
+
+def _compiler() -> str:
+    # Only the backend ``inductor`` needs one: that there is none is no failure of the installation.
+    return cpp_compiler() or 'none, which "inductor" needs; use backend="aot_eager"'
 
 
 def _environment() -> str:

@@ -33,6 +33,7 @@ from capture.variables.marks import CONSTANT, DISABLE, GRAPH, mark
 from capture.variables.size_marks import mark_dynamic, mark_static, maybe_mark_dynamic
 
 __all__ = [
+    "DEFAULT_BACKEND",
     "allow_in_graph",
     "assume_constant_result",
     "compile",
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
-DEFAULT_BACKEND = "eager"
+DEFAULT_BACKEND = "inductor"
 _configured = False
 
 
@@ -201,7 +202,8 @@ def compile(
         fullgraph: raise ``Unsupported`` instead of breaking the graph.
         dynamic: True makes all sizes of tensor arguments, and int and float arguments, symbolic
             from the first call on; None those that were seen to change; False none but marked ones.
-        backend: a registered name or a callable ``(GraphModule, example_inputs) -> callable``.
+        backend: a registered name or a callable ``(GraphModule, example_inputs) -> callable``;
+            ``inductor`` by default, which needs a C++ compiler.
         mode: for backends that have modes, ``default`` for any.
         options: for backends that have options; others get them as a keyword argument.
         disable: return ``model`` unchanged.

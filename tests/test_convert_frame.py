@@ -90,7 +90,7 @@ def test_internal_error_runs_eagerly_with_one_warning(monkeypatch, caplog):
         raise AssertionError("bug")
 
     monkeypatch.setattr(Translator, "run", broken)
-    f = capture.compile(lambda x: x + 41)
+    f = capture.compile(lambda x: x + 41, backend="eager")
     for _ in range(3):
         assert torch.equal(f(X), X + 41)
     assert sum("internal error" in r.getMessage() for r in caplog.records) == 1
@@ -105,7 +105,7 @@ def test_internal_error_is_raised_when_asked(monkeypatch):
         capture.config.patch(suppress_errors=False),
         pytest.raises(capture.errors.InternalError, match="bug"),
     ):
-        capture.compile(lambda x: x + 1)(X)
+        capture.compile(lambda x: x + 1, backend="eager")(X)
 
 
 def test_breaks_are_counted_with_the_line():
@@ -113,7 +113,7 @@ def test_breaks_are_counted_with_the_line():
         print(end="")
         return x + 1
 
-    capture.compile(f)(X)
+    capture.compile(f, backend="eager")(X)
     record = next(b for b in counters.snapshot().breaks if "test_convert_frame" in b.user_location)
     assert record.user_location.endswith(f":{f.__code__.co_firstlineno + 1}")
 
@@ -142,7 +142,7 @@ def test_arguments_are_not_kept_alive():
         def __init__(self):
             self.t = X + 1
 
-    f = capture.compile(lambda x, h: x + h.t)
+    f = capture.compile(lambda x, h: x + h.t, backend="eager")
     h = Holder()
     f(X, h)
     f(X, h)
@@ -158,7 +158,7 @@ def test_closures_made_in_the_frame_are_not_kept_alive():
 
         return down(3)
 
-    compiled = capture.compile(f)
+    compiled = capture.compile(f, backend="eager")
     gc.collect()
     t = X + 1
     ref = weakref.ref(t)
@@ -171,7 +171,7 @@ def test_closures_made_in_the_frame_are_not_kept_alive():
 
 def test_model_is_freed_with_its_compiled_form():
     model = torch.nn.Linear(3, 3)
-    compiled = capture.compile(model)
+    compiled = capture.compile(model, backend="eager")
     compiled(X)
     ref = weakref.ref(model.weight)
     del model, compiled
@@ -184,7 +184,7 @@ def test_function_and_region_are_freed():
         def f(x):
             return x * 3
 
-        compiled = capture.compile(f)
+        compiled = capture.compile(f, backend="eager")
         compiled(X)
         return weakref.ref(f)
 

@@ -53,7 +53,7 @@ def net():
 
 
 def test_decorator_without_arguments():
-    @capture.compile
+    @capture.compile(backend="eager")
     def f(x):
         return x + 1
 
@@ -72,7 +72,7 @@ def test_decorator_with_arguments():
 
 
 def test_wrapped_function_keeps_its_face():
-    f = capture.compile(double)
+    f = capture.compile(double, backend="eager")
     assert (f.__name__, f.__doc__, f.__module__, f.__wrapped__) == (
         "double",
         "Multiply.",
@@ -83,7 +83,7 @@ def test_wrapped_function_keeps_its_face():
 
 
 def test_defaults_and_keywords_are_bound_as_in_eager():
-    f = capture.compile(double)
+    f = capture.compile(double, backend="eager")
     assert torch.equal(f(X), X * 2)
     assert torch.equal(f(X, n=3), X * 3)
     assert torch.equal(f(x=X, n=4), X * 4)
@@ -91,7 +91,7 @@ def test_defaults_and_keywords_are_bound_as_in_eager():
 
 def test_wrong_arguments_raise_the_functions_own_error():
     with pytest.raises(TypeError, match=r"double\(\) missing 1 required positional argument: 'x'"):
-        capture.compile(double)()
+        capture.compile(double, backend="eager")()
 
 
 def test_method_in_a_class_body():
@@ -99,7 +99,7 @@ def test_method_in_a_class_body():
         def __init__(self, n):
             self.n = n
 
-        @capture.compile
+        @capture.compile(backend="eager")
         def go(self, x):
             return x * self.n
 
@@ -113,17 +113,17 @@ def test_static_class_and_property_methods():
         factor = 3
 
         @staticmethod
-        @capture.compile
+        @capture.compile(backend="eager")
         def add(x):
             return x + 1
 
         @classmethod
-        @capture.compile
+        @capture.compile(backend="eager")
         def scale(cls, x):
             return x * cls.factor
 
         @property
-        @capture.compile
+        @capture.compile(backend="eager")
         def value(self):
             return X * self.factor
 
@@ -140,15 +140,17 @@ def test_bound_method_partial_lambda_and_callable():
         def __call__(self, x):
             return x * 5
 
-    assert torch.equal(capture.compile(C().go)(X), X * 2)
-    assert torch.equal(capture.compile(functools.partial(double, n=7))(X), X * 7)
-    assert torch.equal(capture.compile(lambda x: x - 1)(X), X - 1)
-    assert torch.equal(capture.compile(C())(X), X * 5)
-    assert torch.equal(capture.compile(torch.relu)(X), X.relu())
+    assert torch.equal(capture.compile(C().go, backend="eager")(X), X * 2)
+    assert torch.equal(capture.compile(functools.partial(double, n=7), backend="eager")(X), X * 7)
+    assert torch.equal(capture.compile(lambda x: x - 1, backend="eager")(X), X - 1)
+    assert torch.equal(capture.compile(C(), backend="eager")(X), X * 5)
+    assert torch.equal(capture.compile(torch.relu, backend="eager")(X), X.relu())
 
 
 def test_compiled_function_is_compiled_again():
-    assert torch.equal(capture.compile(capture.compile(double))(X), X * 2)
+    assert torch.equal(
+        capture.compile(capture.compile(double, backend="eager"), backend="eager")(X), X * 2
+    )
 
 
 def test_two_compilations_of_one_function_do_not_share():
@@ -169,18 +171,18 @@ def test_original_function_stays_as_it_was():
 
 
 def test_disabled_by_a_setting():
-    assert capture.compile(double, disable=True) is double
+    assert capture.compile(double, disable=True, backend="eager") is double
 
 
 @pytest.mark.parametrize("bad", [5, "text", [1], object()])
 def test_what_cannot_be_called_is_refused(bad):
     with pytest.raises(capture.UserError, match="capture.compile takes a function"):
-        capture.compile(bad)
+        capture.compile(bad, backend="eager")
 
 
 def test_class_is_refused():
     with pytest.raises(capture.UserError, match="an instance of a class"):
-        capture.compile(Net)
+        capture.compile(Net, backend="eager")
 
 
 def test_unknown_backend_is_refused_with_the_names_there_are():
@@ -190,7 +192,7 @@ def test_unknown_backend_is_refused_with_the_names_there_are():
 
 def test_mode_and_options_exclude_each_other():
     with pytest.raises(capture.UserError, match="either mode or options"):
-        capture.compile(double, mode="default", options={"a": 1})
+        capture.compile(double, mode="default", options={"a": 1}, backend="eager")
 
 
 def test_options_reach_the_backend():
@@ -208,7 +210,7 @@ def test_is_compiling_is_true_in_captured_code_only():
     def f(x):
         return x + 1 if capture.is_compiling() else x - 1
 
-    assert torch.equal(capture.compile(f)(X), X + 1)
+    assert torch.equal(capture.compile(f, backend="eager")(X), X + 1)
     assert torch.equal(f(X), X - 1)
     assert not capture.is_compiling()
 
@@ -217,7 +219,7 @@ def test_torchs_is_compiling_is_honoured():
     def f(x):
         return x + 1 if torch.compiler.is_compiling() else x - 1
 
-    assert torch.equal(capture.compile(f)(X), X + 1)
+    assert torch.equal(capture.compile(f, backend="eager")(X), X + 1)
     assert torch.equal(f(X), X - 1)
 
 
@@ -232,10 +234,10 @@ def test_disable_as_decorator_call_and_without_recursion():
     def middle(x):
         return inner(x)
 
-    assert torch.equal(capture.compile(lambda x: middle(x))(X), X + 1)
+    assert torch.equal(capture.compile(lambda x: middle(x), backend="eager")(X), X + 1)
     off = capture.disable(inner)
     seen.clear()
-    capture.compile(lambda x: off(x) * 2)(X)
+    capture.compile(lambda x: off(x) * 2, backend="eager")(X)
     assert seen == [False]
     assert off.__name__ == "inner"
 
@@ -249,7 +251,7 @@ def test_disable_of_a_module():
             return x + 1
 
     m = capture.disable(M())
-    assert torch.equal(capture.compile(lambda x: m(x) * 2)(X), (X + 1) * 2)
+    assert torch.equal(capture.compile(lambda x: m(x) * 2, backend="eager")(X), (X + 1) * 2)
     assert seen == [False]
 
 
@@ -296,7 +298,7 @@ def test_assume_constant_result():
         calls.append(1)
         return 4
 
-    f = capture.compile(lambda x: x * setting(), fullgraph=True)
+    f = capture.compile(lambda x: x * setting(), fullgraph=True, backend="eager")
     assert torch.equal(f(X), X * 4)
     assert torch.equal(f(X), X * 4)
     assert len(calls) == 1
@@ -308,7 +310,7 @@ def test_graph_break_does_nothing_outside():
 
 
 def test_reset_starts_the_counters_anew():
-    capture.compile(double)(X)
+    capture.compile(double, backend="eager")(X)
     assert counters.snapshot().graphs > 0
     capture.reset()
     assert counters.snapshot().graphs == 0
@@ -316,7 +318,7 @@ def test_reset_starts_the_counters_anew():
 
 def test_module_gives_equal_results_in_train_and_eval(net):
     twin = copy.deepcopy(net)
-    compiled = capture.compile(net)
+    compiled = capture.compile(net, backend="eager")
     for mode in (True, False, True):
         compiled.train(mode)
         twin.train(mode)
@@ -333,7 +335,7 @@ def test_module_gives_equal_results_in_train_and_eval(net):
 
 def test_module_keeps_names_parameters_and_type(net):
     names, parameters = list(net.state_dict()), list(net.parameters())
-    compiled = capture.compile(net)
+    compiled = capture.compile(net, backend="eager")
     assert isinstance(compiled, Net)
     assert type(compiled).__name__ == "Net"
     assert list(compiled.state_dict()) == names
@@ -343,7 +345,7 @@ def test_module_keeps_names_parameters_and_type(net):
 
 
 def test_module_shares_state_with_the_original(net):
-    compiled = capture.compile(net).eval()
+    compiled = capture.compile(net, backend="eager").eval()
     assert not net.training
     compiled.scale = 5.0
     assert net.scale == 5.0
@@ -355,7 +357,7 @@ def test_module_shares_state_with_the_original(net):
 
 
 def test_module_moves_and_changes_dtype(net):
-    compiled = capture.compile(net).eval()
+    compiled = capture.compile(net, backend="eager").eval()
     compiled(BATCH)
     compiled.double()
     assert compiled(BATCH.double()).dtype == torch.float64
@@ -363,7 +365,7 @@ def test_module_moves_and_changes_dtype(net):
 
 
 def test_module_is_deep_copied(net):
-    compiled = capture.compile(net).eval()
+    compiled = capture.compile(net, backend="eager").eval()
     compiled(BATCH)
     twin = copy.deepcopy(compiled)
     assert isinstance(twin, Net)
@@ -375,13 +377,15 @@ def test_module_is_deep_copied(net):
 
 
 def test_module_is_copied(net):
-    compiled = copy.copy(capture.compile(net).eval())
+    compiled = copy.copy(capture.compile(net, backend="eager").eval())
     assert compiled.lin is net.lin
     assert torch.equal(compiled(BATCH), net(BATCH))
 
 
 def test_module_is_pickled():
-    net = capture.compile(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()))
+    net = capture.compile(
+        torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()), backend="eager"
+    )
     expected = net(BATCH)
     again = pickle.loads(pickle.dumps(net))
     assert isinstance(again, torch.nn.Sequential)
@@ -389,16 +393,16 @@ def test_module_is_pickled():
 
 
 def test_compiled_module_inside_a_module():
-    inner = capture.compile(torch.nn.Linear(3, 3))
+    inner = capture.compile(torch.nn.Linear(3, 3), backend="eager")
     outer = torch.nn.Sequential(inner, torch.nn.ReLU())
     assert list(outer.state_dict()) == ["0.weight", "0.bias"]
     assert torch.equal(outer(BATCH), inner(BATCH).relu())
-    assert torch.equal(capture.compile(outer)(BATCH), inner(BATCH).relu())
+    assert torch.equal(capture.compile(outer, backend="eager")(BATCH), inner(BATCH).relu())
 
 
 def test_hooks_of_a_compiled_module_run(net):
     log = []
-    compiled = capture.compile(net).eval()
+    compiled = capture.compile(net, backend="eager").eval()
     before = compiled(BATCH)
     handle = compiled.register_forward_hook(lambda m, args, out: out * 2)
     compiled.lin.register_forward_pre_hook(lambda m, args: log.append("pre"))
@@ -409,14 +413,14 @@ def test_hooks_of_a_compiled_module_run(net):
 
 
 def test_forward_replaced_on_the_instance(net):
-    compiled = capture.compile(net).eval()
+    compiled = capture.compile(net, backend="eager").eval()
     compiled(BATCH)
     net.forward = lambda x: x + 1
     assert torch.equal(compiled(BATCH), BATCH + 1)
 
 
 def test_submodule_replaced(net):
-    compiled = capture.compile(net).eval()
+    compiled = capture.compile(net, backend="eager").eval()
     compiled(BATCH)
     net.lin = torch.nn.Linear(3, 3)
     assert torch.equal(compiled(BATCH), net(BATCH))
@@ -426,7 +430,7 @@ def test_submodule_replaced(net):
 
 
 def test_parameter_replaced_and_frozen(net):
-    compiled = capture.compile(net).eval()
+    compiled = capture.compile(net, backend="eager").eval()
     compiled(BATCH)
     net.lin.weight = torch.nn.Parameter(torch.ones(3, 3))
     assert torch.equal(compiled(BATCH), net(BATCH))
@@ -435,8 +439,8 @@ def test_parameter_replaced_and_frozen(net):
 
 
 def test_compiling_a_compiled_module_again(net):
-    once = capture.compile(net)
-    twice = capture.compile(once, fullgraph=True)
+    once = capture.compile(net, backend="eager")
+    twice = capture.compile(once, fullgraph=True, backend="eager")
     assert torch.equal(twice.eval()(BATCH), net(BATCH))
     assert list(twice.state_dict()) == list(net.state_dict())
 
@@ -455,7 +459,7 @@ def test_lambda_module_and_module_list():
             return x * sum(self.weights) + len(self.layers)
 
     m = M()
-    compiled = capture.compile(m, fullgraph=True)
+    compiled = capture.compile(m, fullgraph=True, backend="eager")
     assert torch.equal(compiled(BATCH), m(BATCH))
     m.layers.append(torch.nn.Linear(3, 3))
     assert torch.equal(compiled(BATCH), m(BATCH))
@@ -468,7 +472,7 @@ def test_backend_none_like_names_are_listed():
 def test_use_in_threads():
     import threading
 
-    f = capture.compile(lambda x, n: (x + n).relu())
+    f = capture.compile(lambda x, n: (x + n).relu(), backend="eager")
     results = {}
 
     def work(n):

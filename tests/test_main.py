@@ -34,7 +34,7 @@ def test_demo_gets_its_options_and_gives_its_status(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(demo, "main", fake)
     assert main(["demo", "--steps", "5"]) == 1
-    assert asked == [(5, "eager")]
+    assert asked == [(5, "inductor")]
     with pytest.raises(UserError, match="unknown backend 'eagr'"):
         main(["demo", "--backend", "eagr"])
 

@@ -20,13 +20,18 @@ from capture.counters import Stats
 from capture.demo.data import VOCABULARY, make_loader, standard_library_text
 from capture.demo.model import CharTransformer, ModelConfig
 from capture.demo.train import make_optimizer, train
+from capture.eval_frame import DEFAULT_BACKEND
 
-__all__ = ["Run", "compiled_step", "equal_steps", "main", "run_training"]
+__all__ = ["Run", "compiled_step", "equal_steps", "greatest_difference", "main", "run_training"]
 
 BATCH_SIZE = 16
 SEED = 2026
 # Steps that are left out of the time per step: the first ones compile.
 SETTLING_STEPS = 10
+# These run the program's own operators: every loss must be eager's to the last bit.
+BITWISE_BACKENDS = ("eager", "debug")
+# Others add up in another order, and training carries such differences on.
+MOST_DIFFERENCE = 0.01
 
 
 @dataclass
@@ -95,14 +100,24 @@ def equal_steps(left: Run, right: Run) -> int:
     return count
 
 
+def greatest_difference(left: Run, right: Run) -> float:
+    """Return the greatest difference of a step's losses, relative to the loss."""
+    pairs = zip(left.losses, right.losses, strict=False)
+    return max((abs(a - b) / max(abs(a), 1e-12) for a, b in pairs), default=0.0)
+
+
 def compiled_step(run: Run, stats: Stats, kinds: tuple[str, ...] = ("graph",)) -> int:
     """Return the step, counted from 1, in which a graph was last compiled; 0 for none."""
     times = [event.time_s for event in stats.events if event.kind in kinds]
     return 1 + sum(ended < times[-1] for ended in run.ended_s) if times else 0
 
 
-def main(steps: int = 150, backend: str = "eager", console: Console | None = None) -> int:
-    """Run the demo, print its table, and return the exit status: 1 if a loss differs."""
+def main(steps: int = 150, backend: str = DEFAULT_BACKEND, console: Console | None = None) -> int:
+    """Run the demo, print its table, and return the exit status: 1 if a loss differs.
+
+    With the backends ``eager`` and ``debug`` a loss differs if one bit does, with others if it is
+    more than ``MOST_DIFFERENCE`` away.
+    """
     console = console or Console()
     threads = torch.get_num_threads()
     # One thread: sums must be taken in the same order in both runs.
@@ -126,9 +141,21 @@ def main(steps: int = 150, backend: str = "eager", console: Console | None = Non
     console.print(_table(eager, captured, stats, backend))
     if stats.breaks:
         console.print(_breaks_table(stats))
+    return _verdict(eager, captured, steps, backend, console)
+
+
+def _verdict(eager: Run, captured: Run, steps: int, backend: str, console: Console) -> int:
     equal = equal_steps(eager, captured)
-    if len(captured.losses) == len(eager.losses) == equal == steps:
+    complete = len(captured.losses) == len(eager.losses) == steps
+    if complete and equal == steps:
         console.print(f"[green]All {steps} losses are bitwise equal to eager's.[/green]")
+        return 0
+    difference = greatest_difference(eager, captured)
+    if complete and backend not in BITWISE_BACKENDS and difference <= MOST_DIFFERENCE:
+        console.print(
+            f"[green]All {steps} losses are eager's within {difference:.1e}[/green] "
+            "(--backend eager compares them bit by bit)."
+        )
         return 0
     console.print(f"[red]The losses differ from step {equal + 1} on.[/red]")
     return 1
@@ -165,6 +192,7 @@ def _table(eager: Run, captured: Run, stats: Stats, backend: str) -> Table:
     add("first loss", *(f"{run.losses[0]:.6f}" if run.losses else "-" for run in (eager, captured)))
     add("last loss", *(f"{run.losses[-1]:.6f}" if run.losses else "-" for run in (eager, captured)))
     add("steps bitwise equal to eager", "", f"{equal_steps(eager, captured)} of {steps}")
+    add("greatest relative difference", "", f"{greatest_difference(eager, captured):.1e}")
     add("graphs (operators)", "", f"{stats.graphs} ({stats.ops})")
     add("graph breaks (places)", "", len(stats.breaks))
     add("recompiles", "", sum(each.count for each in stats.recompiles))

@@ -211,7 +211,7 @@ def run(f, x):
 def one(seed):
     worlds = [world(), world()]
     names = [f"f{i}" for i in range(15)]
-    comp = {n: capture.compile(worlds[1][n]) for n in names}
+    comp = {n: capture.compile(worlds[1][n], backend="eager") for n in names}
     ms = [mutations(w) for w in worlds]
     r = random.Random(seed)
     hist = []

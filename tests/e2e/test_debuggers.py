@@ -61,7 +61,7 @@ def traced(fn):
 
 def test_trace_set_before_a_call_sees_the_original():
     expected = traced(f)
-    compiled = capture.compile(f)
+    compiled = capture.compile(f, backend="eager")
     assert traced(compiled) == expected  # and nothing is compiled
     assert capture.counters.snapshot().graphs == 0
     compiled(X)
@@ -89,7 +89,7 @@ def hits(fn):
 
 
 def test_breakpoints_hit():
-    compiled = capture.compile(f)
+    compiled = capture.compile(f, backend="eager")
     compiled(X)
     assert hits(compiled) == hits(f)
     assert len(hits(f)) == 3
@@ -120,7 +120,7 @@ def profile(fn):
 
 
 def test_profile_of_code_that_is_not_captured():
-    compiled = capture.compile(top)
+    compiled = capture.compile(top, backend="eager")
     compiled(X)
     expected, found = profile(top), profile(compiled)
     for name in ("helper", "library"):
@@ -144,6 +144,6 @@ def profile_events(fn):
 
 
 def test_profile_function_sees_what_is_not_captured():
-    compiled = capture.compile(top)
+    compiled = capture.compile(top, backend="eager")
     compiled(X)
     assert profile_events(compiled) == profile_events(top) != []

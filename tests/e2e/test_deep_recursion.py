@@ -86,18 +86,20 @@ def depth_left():
 @pytest.mark.parametrize("n", [30, 300, 900])
 def test_recursion_of_a_captured_function(f, n):
     n = min(n, depth_left() - 40)
-    compiled = capture.compile(f)
+    compiled = capture.compile(f, backend="eager")
     for _ in range(2):
         assert compiled(torch.zeros(1), n).item() == n
 
 
 @pytest.mark.parametrize("f", [endless, endless_breaking], ids=lambda f: f.__name__)
 def test_endless_recursion_raises_as_eager(f):
-    compiled = capture.compile(f)
+    compiled = capture.compile(f, backend="eager")
     for _ in range(2):
         with pytest.raises(RecursionError, match="maximum recursion depth exceeded"):
             compiled(torch.zeros(1))
-    assert capture.compile(plain)(torch.zeros(1), 5).item() == 5  # all is well again
+    assert (
+        capture.compile(plain, backend="eager")(torch.zeros(1), 5).item() == 5
+    )  # all is well again
 
 
 def test_recursion_error_is_caught_in_the_program():
@@ -107,17 +109,17 @@ def test_recursion_error_is_caught_in_the_program():
         except RecursionError:
             return x - 1
 
-    assert capture.compile(f)(torch.zeros(1)).item() == -1
+    assert capture.compile(f, backend="eager")(torch.zeros(1)).item() == -1
 
 
 def test_native_recursion_as_deep_as_eager():
     n = min(900, depth_left() - 40)
-    compiled = capture.compile(lambda k: Chain(k).anything)
+    compiled = capture.compile(lambda k: Chain(k).anything, backend="eager")
     assert [compiled(k) for k in (3, n, n)] == [7, 7, 7]
 
 
 def test_native_recursion_too_deep_raises_as_eager():
-    for call in (repr, capture.compile(lambda o: repr(o))):
+    for call in (repr, capture.compile(lambda o: repr(o), backend="eager")):
         with pytest.raises(RecursionError):
             call(Chain(2000))
 
@@ -132,7 +134,7 @@ def test_thread_with_a_raised_limit(f, n):
 
     def run():
         sys.setrecursionlimit(100_000)
-        compiled = capture.compile(f)
+        compiled = capture.compile(f, backend="eager")
         for _ in range(2):
             assert compiled(torch.zeros(1), n).item() == n
         assert sys.getrecursionlimit() == 100_000
@@ -149,7 +151,7 @@ def test_endless_recursion_under_a_raised_limit():
     def run():
         sys.setrecursionlimit(100_000)
         with pytest.raises(RecursionError):
-            capture.compile(endless_breaking)(torch.zeros(1))
+            capture.compile(endless_breaking, backend="eager")(torch.zeros(1))
 
     try:
         in_thread(run, stack_mib=32)

@@ -75,7 +75,7 @@ def resident_mib():
 
 def cycles(make, n):
     for i in range(n):
-        capture.compile(make(i))(X)
+        capture.compile(make(i), backend="eager")(X)
     gc.collect()
     return resident_mib(), len(graph_module._loader.eval_cache), len(linecache.cache)
 
@@ -100,14 +100,14 @@ def test_compiling_and_dropping_keeps_memory_flat(kind, n):
 
 def compiled_module():
     m = model()
-    capture.compile(m)(torch.ones(2, 16)).sum().backward()
+    capture.compile(m, backend="eager")(torch.ones(2, 16)).sum().backward()
     return weakref.ref(m), weakref.ref(m[0].weight)
 
 
 def closed_over():
     m = model()
 
-    @capture.compile
+    @capture.compile(backend="eager")
     def step(x):
         loss = m(x).sum()
         loss.backward()
@@ -117,7 +117,7 @@ def closed_over():
     return weakref.ref(m), weakref.ref(m[0].weight)
 
 
-@capture.compile
+@capture.compile(backend="eager")
 def apply(m, x):
     return m(x)
 

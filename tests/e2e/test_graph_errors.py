@@ -370,28 +370,28 @@ def same(a, b):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_same_as_eager(name, calls):
     fn = PROGRAMS[name]
-    compiled = capture.compile(fn)
+    compiled = capture.compile(fn, backend="eager")
     for number, index in enumerate(calls):
         expected, found = observe(fn, index), observe(compiled, index)
         assert same(expected, found), (number, expected, found)
 
 
 def test_random_numbers_before_a_caught_error_need_no_break():
-    compiled = capture.compile(PROGRAMS["rng_try"])
+    compiled = capture.compile(PROGRAMS["rng_try"], backend="eager")
     observe(compiled, GOOD)
     assert capture.counters.snapshot().graphs == 1
     assert capture.counters.snapshot().breaks == []
 
 
 def test_error_that_nobody_sees_inside_needs_no_break():
-    compiled = capture.compile(PROGRAMS["inplace"])
+    compiled = capture.compile(PROGRAMS["inplace"], backend="eager")
     observe(compiled, GOOD)
     assert capture.counters.snapshot().graphs == 1
     assert capture.counters.snapshot().breaks == []
 
 
 def test_traceback_names_the_users_line():
-    compiled = capture.compile(PROGRAMS["plain"])
+    compiled = capture.compile(PROGRAMS["plain"], backend="eager")
     with pytest.raises(IndexError) as caught:
         compiled(Obj(), torch.zeros(5), BAD)
     assert any(entry.name == "e_plain" for entry in caught.traceback)

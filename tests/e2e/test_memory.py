@@ -183,7 +183,7 @@ def test_finalised_in_eagers_order(f, hold):
     gc.collect()
     # A native callable's caller holds the arguments; so it does for eager here.
     expected = events(functools.partial(f), hold)
-    compiled = capture.compile(f)
+    compiled = capture.compile(f, backend="eager")
     gc.disable()
     try:
         assert [events(compiled, hold) for _ in range(3)] == [expected] * 3
@@ -300,9 +300,9 @@ PEAKS = [
 @pytest.mark.parametrize("f", PEAKS, ids=lambda f: f.__name__)
 def test_peak_memory_is_eagers(f):
     f(2)
-    capture.compile(chain)(2)  # what capture imports is there
+    capture.compile(chain, backend="eager")(2)  # what capture imports is there
     expected = peak_mib(lambda: f(5))
-    compiled = capture.compile(f)
+    compiled = capture.compile(f, backend="eager")
     for _ in range(2):
         assert peak_mib(lambda: compiled(5)) <= 1.05 * expected + 3
 
@@ -317,7 +317,7 @@ def test_first_call_keeps_nothing():
     try:
         x = torch.ones(2)
         gone = weakref.ref(x)
-        capture.compile(f)(x)
+        capture.compile(f, backend="eager")(x)
         del x
         assert gone() is None
     finally:

@@ -798,7 +798,7 @@ def test_compiled_in_compiled_break(check):
 
 def test_compile_in_frame(check):
     def f(x):
-        g = capture.compile(lambda t: t * 3)
+        g = capture.compile(lambda t: t * 3, backend="eager")
         return g(x) + 1
 
     check(f, (X,))

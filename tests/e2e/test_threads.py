@@ -91,7 +91,7 @@ def test_first_calls_at_once(name):
     fn, arguments = SUBJECTS[name]
     wrong = []
     for _ in range(4):
-        compiled = capture.compile(fn)
+        compiled = capture.compile(fn, backend="eager")
         barrier = threading.Barrier(N)
 
         def work(k, compiled=compiled, barrier=barrier):

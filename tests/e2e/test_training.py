@@ -44,7 +44,7 @@ def mlp(dropout=0.0, norm=False):
 def same_training(make, train, *args, **settings):
     """Run ``train(model, ...)`` eagerly and compiled; all it returns and the model must agree."""
     results = []
-    for compile in (lambda fn: fn, lambda fn: capture.compile(fn, **settings)):
+    for compile in (lambda fn: fn, lambda fn: capture.compile(fn, backend="eager", **settings)):
         model = make()
         torch.manual_seed(5)
         out = compile(train)(model, *args)
@@ -84,7 +84,7 @@ def test_whole_loop_with_batch_norm():
 def test_compiled_model_in_an_eager_loop():
     x, y = data()
     results = []
-    for wrap in (lambda m: m, capture.compile):
+    for wrap in (lambda m: m, capture.compile(backend="eager")):
         model = wrap(mlp(norm=True, dropout=0.3))
         torch.manual_seed(5)
         results.append((sgd_loop(model, x, y), model.state_dict()))
@@ -382,7 +382,7 @@ def test_steps_compile_nothing_new_after_the_third():
     model, (x, y) = mlp(dropout=0.1), data()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 
-    @capture.compile
+    @capture.compile(backend="eager")
     def step(x, y, lr):
         for group in optimizer.param_groups:
             group["lr"] = lr

@@ -846,11 +846,11 @@ def test_fullgraph_reports_each_kind_with_its_id_and_line():
         with pytest.raises(
             capture.Unsupported, match=rf"test_breaks.py:{fn.__code__.co_firstlineno}: {reason}"
         ):
-            capture.compile(fn, fullgraph=True)(X)
+            capture.compile(fn, fullgraph=True, backend="eager")(X)
 
 
 def test_fullgraph_error_comes_at_every_call():
-    f = capture.compile(lambda x: x.sum().item(), fullgraph=True)
+    f = capture.compile(lambda x: x.sum().item(), fullgraph=True, backend="eager")
     for _ in range(2):
         with pytest.raises(capture.Unsupported):
             f(X)
@@ -861,4 +861,4 @@ def test_fullgraph_lets_the_programs_own_exception_through():
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
-        capture.compile(f, fullgraph=True)(X)
+        capture.compile(f, fullgraph=True, backend="eager")(X)

@@ -25,7 +25,7 @@ def test_limit_keeps_the_old_entries_and_runs_the_rest_eagerly(check, caplog):
 
 def test_limit_is_said_once(caplog):
     caplog.set_level("WARNING", logger="capture")
-    f = capture.compile(lambda x, word: x + len(word))
+    f = capture.compile(lambda x, word: x + len(word), backend="eager")
     with capture.config.patch(recompile_limit=2):
         for i in range(6):
             f(X, "a" * i)
@@ -33,7 +33,7 @@ def test_limit_is_said_once(caplog):
 
 
 def test_limit_can_be_an_error():
-    f = capture.compile(lambda x, word: x + len(word))
+    f = capture.compile(lambda x, word: x + len(word), backend="eager")
     with (
         capture.config.patch(recompile_limit=2, fail_on_recompile_limit_hit=True),
         pytest.raises(capture.FailOnRecompileLimitHit),
@@ -43,7 +43,7 @@ def test_limit_can_be_an_error():
 
 
 def test_every_recompile_can_be_an_error():
-    f = capture.compile(lambda x, word: x + len(word))
+    f = capture.compile(lambda x, word: x + len(word), backend="eager")
     with capture.config.patch(error_on_recompile=True):
         f(X, "a")
         f(X, "a")
@@ -121,14 +121,14 @@ def test_default_dtype_is_guarded(check):
 def test_same_structure_of_modules_compiles_once():
     blocks = [torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()) for _ in range(5)]
     counters.reset()
-    f = capture.compile(lambda x, block: block(x))
+    f = capture.compile(lambda x, block: block(x), backend="eager")
     for block in blocks:
         assert torch.equal(f(X, block), block(X))
     assert counters.snapshot().graphs == 1
 
 
 def test_reset_forgets():
-    f = capture.compile(lambda x: x + 1)
+    f = capture.compile(lambda x: x + 1, backend="eager")
     f(X)
     capture.reset()
     f(X)

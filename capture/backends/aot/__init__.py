@@ -22,9 +22,9 @@ from capture.backends.aot.adapter import (
     Decompositions,
     core_aten_decompositions,
     default_partition,
-    eager_random,
     min_cut_partition,
 )
+from capture.backends.aot.random_ops import eager_random
 from capture.backends.aot.stage import Stage
 from capture.backends.aot.toolchain import Compiler, PartitionFn, SeparateCompilers, make_boxed
 from capture.backends.boxed import boxed_forward

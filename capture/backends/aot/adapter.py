@@ -26,7 +26,6 @@ __all__ = [
     "core_aten_decompositions",
     "count_writes",
     "default_partition",
-    "eager_random",
     "fake_mode",
     "fakes_of",
     "from_functional",
@@ -288,38 +287,6 @@ def core_aten_decompositions() -> Decompositions:
     from torch._decomp import core_aten_decompositions as table
 
     return cast("Decompositions", table())
-
-
-@functools.cache
-def eager_random() -> Decompositions:
-    """Return decompositions that keep eager's random numbers, element for element.
-
-    ``bernoulli_`` fills memory in the order of its strides, but the functional operator that the
-    trace makes of it (dropout is made of it) returns a contiguous tensor.
-    """
-    library: Any = torch.library.Library(  # type: ignore[no-untyped-call]
-        "capture", "FRAGMENT"
-    )
-    library.define(
-        "bernoulli_like(Tensor self, float p, *, Generator? generator=None) -> Tensor",
-        tags=(torch.Tag.nondeterministic_seeded,),
-    )
-    library.impl("bernoulli_like", _bernoulli_like, "CompositeExplicitAutograd")
-    _libraries.append(library)
-
-    def bernoulli(tensor: Tensor, p: float = 0.5, *, generator: Any = None) -> Any:
-        if tensor.is_contiguous():
-            return NotImplemented
-        return torch.ops.capture.bernoulli_like.default(tensor, p, generator=generator)
-
-    return {torch.ops.aten.bernoulli.p: bernoulli}
-
-
-_libraries: list[Any] = []  # an operator goes with its library
-
-
-def _bernoulli_like(tensor: Tensor, p: float, *, generator: Any = None) -> Tensor:
-    return torch.empty_like(tensor).bernoulli_(p, generator=generator)
 
 
 def is_view_op(target: object) -> bool:

@@ -437,7 +437,7 @@ def trace_joint(
             [t.is_leaf for t in tensors],
             any(getattr(node.target, "capture_backward", False) for node in gm.graph.nodes),
         )
-        with adapter.numbers_allowed(mode, reads):
+        with mode, adapter.numbers_allowed(mode, reads):  # new tensors are to be fake, too
             traced = found.trace([*fakes, *numbers], decompositions)
     if reads:
         if found.tangents:

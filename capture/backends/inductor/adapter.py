@@ -21,6 +21,7 @@ __all__ = [
     "compile_pair",
     "compile_whole",
     "compiling",
+    "cpp_compiler",
     "decompositions",
     "inner",
     "is_missing_compiler",
@@ -29,7 +30,6 @@ __all__ = [
     "mode_options",
     "option_type",
     "patched",
-    "random_as_eager",
     "split",
 ]
 
@@ -126,13 +126,6 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     from torch._inductor.decomposition import select_decomp_table
 
     return cast("Mapping[Any, Callable[..., Any]]", select_decomp_table())
-
-
-def random_as_eager() -> bool:
-    """Tell whether Inductor is set to draw eager's random numbers."""
-    from torch._inductor import config
-
-    return config.fallback_random
 
 
 @contextlib.contextmanager
@@ -239,6 +232,17 @@ def compile_whole(gm: fx.GraphModule) -> Callable[..., Any]:
 
     boxed._boxed_call = True  # type: ignore[attr-defined]
     return boxed
+
+
+def cpp_compiler() -> str | None:
+    """Return the command of the C++ compiler that Inductor would use, None if there is none."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        return get_cpp_compiler()
+    except InvalidCxxCompiler:
+        return None
 
 
 def is_missing_compiler(error: BaseException) -> bool:

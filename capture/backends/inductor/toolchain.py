@@ -8,8 +8,9 @@ from typing import Any
 from torch import fx
 
 from capture import logs
-from capture.backends.aot import eager_random, make_boxed, min_cut_partition
+from capture.backends.aot import make_boxed, min_cut_partition
 from capture.backends.aot.adapter import Decompositions
+from capture.backends.aot.random_ops import opaque_random
 from capture.backends.aot.toolchain import Boxed, Parts
 from capture.backends.inductor import adapter
 from capture.errors import CaptureError
@@ -86,9 +87,7 @@ class InductorToolchain:
             _artifact.warning("this torch has other inner functions of Inductor: uses compile_fx")
             self.writes_inputs = False
         with adapter.patched(settings):
-            table = adapter.decompositions()
-            if adapter.random_as_eager():
-                table = {**table, **eager_random()}
+            table = {**adapter.decompositions(), **opaque_random()}
             self.decompositions: Decompositions | None = table
 
     def split(
