@@ -759,7 +759,11 @@ def _is_total(name: str, numbers: list[Any]) -> bool:
     """Tell whether arithmetic cannot raise whatever the numbers of the graph are."""
     if name in ("truediv", "floordiv", "mod"):
         divisor = numbers[1]
-        return divisor.nonzero if isinstance(divisor, ScalarValue) else divisor != 0
+        fits = divisor.nonzero if isinstance(divisor, ScalarValue) else divisor != 0
+        if name == "truediv":  # a quotient of integers may be too large for a float
+            kinds = [n.pytype if isinstance(n, ScalarValue) else type(n) for n in numbers]
+            return fits and float in kinds
+        return fits
     return name in _TOTAL_ARITHMETIC
 
 

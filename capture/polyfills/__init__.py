@@ -23,7 +23,7 @@ from __future__ import annotations
 import types
 
 # Imported for the entries they add to the registry.
-from capture.polyfills import builtins, collections, containers, itertools, sorting
+from capture.polyfills import bisection, builtins, collections, containers, itertools, sorting
 from capture.polyfills import functools as functools_polyfills
 from capture.polyfills import operator as operator_polyfills
 from capture.polyfills.functools import partial_call
@@ -36,6 +36,7 @@ __all__ = [
     "FOLDS",
     "GENERATOR_ORIGINALS",
     "POLYFILLS",
+    "bisection",
     "builtins",
     "closure_of",
     "collections",

@@ -66,7 +66,7 @@ from capture.variables.base import (
     Variable,
     unsupported,
 )
-from capture.variables.constant import ConstantVariable, ScalarVariable
+from capture.variables.constant import ConstantVariable, ScalarVariable, guard_expression
 from capture.variables.containers import DictVariable
 from capture.variables.conversion import Numbers
 from capture.variables.functions import (
@@ -91,6 +91,7 @@ if TYPE_CHECKING:
 _MAX_FRAMES = 1000
 _MAX_RECURSION = 40
 # Frames that wait for each other within an instruction: each takes native stack of the compiler.
+_LARGEST = (1 << 63) - 1  # less than that: the guard's constants must fit as well
 _MAX_NESTING = 50
 _POLYFILLS = os.path.dirname(polyfills.__file__) + os.sep
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -361,11 +362,24 @@ class Translator:
 
     # --- the graph --------------------------------------------------------------------------------
 
+    def bounded(self, v: Variable) -> Variable:
+        """An argument of an operator: no operator takes an integer of more than 64 bits."""
+        v = v.realize(self)
+        if type(v) is not ScalarVariable or v.python_type() is not int or not v.known:
+            return v
+        if not -_LARGEST < v.example < _LARGEST:
+            return v.specialize(self)
+        text = f"(({v.text}) > -{_LARGEST}) and (({v.text}) < {_LARGEST})"
+        guard_expression(self, text, v.sources)
+        return v
+
     def graph_call(
         self, kind: str, target: Any, args: list[Variable], kwargs: dict[str, Variable]
     ) -> Variable:
         """Add a call to the graph; its result as a variable."""
         nodes_before = self.graph.num_ops
+        args = [self.bounded(a) for a in args]
+        kwargs = {k: self.bounded(v) for k, v in kwargs.items()}
         # numbers of the graph stay numbers if they can, else become sizes, else constants
         for numbers in Numbers:
             graph_args = tuple(conversion.graph_argument(self, a, numbers) for a in args)
@@ -416,12 +430,18 @@ class Translator:
         return self.wrap_result(result)
 
     def scalar_call(
-        self, fn: Any, args: list[Variable], text: str | None, sources: tuple[Source, ...]
+        self,
+        fn: Any,
+        args: list[Variable],
+        text: str | None,
+        sources: tuple[Source, ...],
+        *,
+        sure: bool = False,
     ) -> Variable:
-        """Arithmetic on Python numbers in the graph."""
+        """Arithmetic on Python numbers in the graph; ``sure``: it cannot raise."""
         graph_args = tuple(self.graph_argument(a) for a in args)
         try:
-            result = self.add_to_graph("call_function", fn, graph_args, {})
+            result = self.add_to_graph("call_function", fn, graph_args, {}, sure=sure)
         except CannotPropagate as error:
             unsupported(reasons.OPERATOR_METADATA, str(error))
         self.mutations += 1
@@ -430,14 +450,22 @@ class Translator:
         return self.wrap_result(result)
 
     def add_to_graph(
-        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        sure: bool = False,
     ) -> Any:
         """Add a call, and see what becomes of the piece if it raises on data."""
         return self.noting(
-            target, lambda: self.graph.call(kind, target, args, kwargs, self.stack_summary())
+            target,
+            lambda: self.graph.call(kind, target, args, kwargs, self.stack_summary()),
+            sure=sure,
         )
 
-    def noting(self, target: Any, add: Callable[[], Any]) -> Any:
+    def noting(self, target: Any, add: Callable[[], Any], *, sure: bool = False) -> Any:
         """Have a node added, and see what becomes of the piece if it raises on data."""
         graph = self.graph
         changed = graph.mutates_inputs or graph.uses_rng
@@ -445,6 +473,7 @@ class Translator:
         raised_before, graph.may_raise = graph.may_raise, False
         try:
             result = add()
+            graph.may_raise = graph.may_raise and not sure
         finally:
             may_raise, graph.may_raise = graph.may_raise, graph.may_raise or raised_before
             if graph.shapes is not None:

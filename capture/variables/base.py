@@ -369,11 +369,17 @@ class Tracer(Protocol):
         """Add a backward call to the graph; the gradients of ``leaves``."""
 
     def scalar_call(
-        self, fn: Any, args: list[Variable], text: str | None, sources: tuple[Source, ...]
+        self,
+        fn: Any,
+        args: list[Variable],
+        text: str | None,
+        sources: tuple[Source, ...],
+        *,
+        sure: bool = False,
     ) -> Variable:
         """Arithmetic on numbers in the graph; ``text`` is its expression over the sources.
 
-        There is no text where only the graph knows one of the numbers.
+        There is no text where only the graph knows one of the numbers. ``sure``: it cannot raise.
         """
 
     def decide(self, v: TensorVariable | ScalarVariable, what: str) -> bool:

@@ -122,3 +122,8 @@ class ScalarVariable(Variable):
 def guard_expression(tracer: Tracer, text: str, sources: tuple[Source, ...]) -> None:
     """Guard that the Python expression ``text`` over ``a0..`` (the sources' values) is true."""
     tracer.guard(NumbersHold(sources, text))
+
+
+def guard_evaluates(tracer: Tracer, text: str, sources: tuple[Source, ...]) -> None:
+    """Guard that the expression raises nothing, so that the graph cannot fail on it."""
+    guard_expression(tracer, f"({text}) is not None", sources)

@@ -32,6 +32,7 @@ _CONSTANT_RESULTS = frozenset(
         types.CodeType,
     }
 )  # fmt: skip
+_FIXED = (enum.Enum, types.UnionType, types.GenericAlias)
 _CONSTANT_BASES = (torch.finfo, torch.iinfo)
 
 
@@ -73,7 +74,7 @@ def as_python(tracer: Tracer, v: Variable) -> Any:
         return MISSING  # nobody may get hold of the model
     if isinstance(v, ClassVariable):
         return v.value
-    if isinstance(v, ObjectVariable) and issubclass(type(v.value), enum.Enum):
+    if isinstance(v, ObjectVariable) and issubclass(type(v.value), _FIXED):
         return v.value
     return MISSING
 
@@ -169,6 +170,6 @@ def wrap_result(tracer: Tracer, value: Any) -> Variable:
         return ConstantVariable(value)
     if isinstance(value, (types.FunctionType, type, types.BuiltinFunctionType)):
         return tracer.wrap_static(value, None)
-    if isinstance(value, enum.Enum):
+    if isinstance(value, _FIXED):
         return tracer.wrap_static(value, None)
     unsupported(reasons.UNKNOWN_OPERATION, f"a result of type {kind.__name__}")

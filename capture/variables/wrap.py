@@ -173,7 +173,7 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
         tracer.guard(TypeIs(source, kind))
         fn = tracer.wrap(value.__func__, MethodFuncSource(source))
         return MethodVariable(fn, tracer.wrap(value.__self__, MethodSelfSource(source)), source)
-    if issubclass(kind, enum.Enum):
+    if issubclass(kind, (enum.Enum, types.UnionType, types.GenericAlias)):
         tracer.guard(IdIs(source, value))
         return ObjectVariable(kind, value, source)
     if issubclass(kind, torch.Tensor):

@@ -289,7 +289,8 @@ def test_a_scheduler_inside(make_scheduler):
             fn(optimizer, scheduler)
         results.append(([p.detach() for p in ps], optimizer.state_dict(), scheduler.state_dict()))
     assert not difference(*results)
-    print(counters.snapshot().breaks, counter.graph_count)
+    assert counters.snapshot().breaks == []
+    assert counter.graph_count <= 5  # some schedules branch on the epoch
 
 
 def test_reduce_on_plateau_outside():
@@ -333,7 +334,9 @@ def model():
     return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
 
 
-@pytest.mark.parametrize("settings", [{"multi_avg_fn": get_ema_multi_avg_fn(0.9)}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"multi_avg_fn": get_ema_multi_avg_fn(0.9)}, {"use_buffers": True}]
+)
 def test_averaged_model(settings):
     def step(optimizer, averaged, net):
         optimizer.step()

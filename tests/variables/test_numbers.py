@@ -704,3 +704,39 @@ def test_counter_in_an_attribute(check):
         return [f(X) for _ in range(9)], o.step
 
     check.script(program)
+
+
+# --- functions and powers of numbers that change --------------------------------------------------
+
+
+def annealed(x, epoch):
+    rate = 0.5 * (1 + math.cos(math.pi * epoch / 10))
+    return x * rate, math.sqrt(epoch), 0.9**epoch, math.floor(rate * 4)
+
+
+def test_functions_of_a_changing_number_are_in_the_graph(check):
+    report = check(annealed, *[(torch.ones(2), n) for n in (1, 2, 3, 4, 5)])
+    assert not report.breaks
+    assert report.graphs <= 2
+
+
+def rooted(x, n):
+    try:
+        return x * math.sqrt(n)
+    except ValueError as error:
+        return x - 1, str(error)
+
+
+def test_where_a_function_raises_eager_decides(check):
+    check(rooted, *[(torch.ones(2), n) for n in (1.0, 2.0, 3.0, -1.0)])
+
+
+def divided(x, n):
+    x.add_(1)
+    return x, 1 / n
+
+
+def test_a_division_behind_a_write_is_guarded(check):
+    report = check(divided, *[(torch.ones(2), n) for n in (1, 2, 3, 4)])
+    assert not report.breaks
+    check(divided, *[(torch.ones(2), n) for n in (1, 2, 0)])

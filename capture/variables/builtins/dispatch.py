@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import os
 import types
 from collections import OrderedDict
@@ -183,7 +184,7 @@ def python_rule(
         module == _OWN_API
         or module == "importlib"
         or module.startswith("importlib.")
-        or module in _NATIVE_MODULES
+        or (module in _NATIVE_MODULES and value not in _PLAIN_FUNCTIONS)
     ):
         unsupported(reasons.UNKNOWN_CALLABLE, f"{module}.{fn.qualname}")
     return None
@@ -198,6 +199,17 @@ _NATIVE_MODULES = frozenset(
         "concurrent.futures",
         "capture.eval_frame", "capture.api",
     }
+)  # fmt: skip
+
+
+# Functions of these that only look at types and at the flags of code.
+_PLAIN_FUNCTIONS = frozenset(
+    found
+    for found in (
+        inspect.isclass, inspect.isfunction, inspect.ismethod, inspect.isbuiltin,
+        inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction,
+        getattr(inspect, "_has_code_flag", None), getattr(inspect, "_has_coroutine_mark", None),
+    )
 )  # fmt: skip
 
 

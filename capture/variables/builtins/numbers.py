@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 from typing import Any
 
@@ -18,6 +19,7 @@ from capture.variables.constant import (
     ScalarVariable,
     boolean,
     exactly,
+    guard_evaluates,
 )
 from capture.variables.containers import SliceVariable, TupleVariable
 from capture.variables.iteration import iterate
@@ -74,6 +76,32 @@ rule(int)(_number(int, "__int__"))
 
 
 rule(float)(_number(float, "__float__"))
+
+
+def _real_function(fn: Any) -> Rule:
+    def apply(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+        if not args or not isinstance(args[0], ScalarVariable) or len(args) > 1 or kwargs:
+            return None
+        v = args[0]
+        if not v.known:
+            return tracer.scalar_call(fn, [v], None, ())
+        try:
+            fn(v.example)
+        except (ArithmeticError, ValueError):
+            return None  # folded, which raises in the program
+        text = f"math.{fn.__name__}({v.text})"
+        guard_evaluates(tracer, text, v.sources)
+        return tracer.scalar_call(fn, [v], text, v.sources, sure=True)
+
+    return apply
+
+
+for _function in (
+    math.sin, math.cos, math.tan, math.asin, math.acos, math.atan, math.sinh, math.cosh, math.tanh,
+    math.exp, math.expm1, math.log, math.log2, math.log10, math.log1p, math.sqrt, math.fabs,
+    math.floor, math.ceil, math.trunc, math.radians, math.degrees,
+):  # fmt: skip
+    rule(_function)(_real_function(_function))
 
 
 @rule(hash)

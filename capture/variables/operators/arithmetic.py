@@ -24,7 +24,7 @@ from capture.variables.containers import (
     TupleVariable,
 )
 from capture.variables.iteration import items_of
-from capture.variables.objects import ObjectVariable, lookup_mro, type_attribute
+from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
 from capture.variables.operators.dict_union import dict_union
 from capture.variables.operators.numbers import FOLD_LIMIT, constant_binary, fold, scalar_binary
 from capture.variables.operators.set_algebra import (
@@ -179,6 +179,10 @@ def container_binary(
             return made
         if symbol == "|" and isinstance(left, DictVariable) and isinstance(right, DictVariable):
             return dict_union(tracer, left, right)
+    if symbol == "|" and _names_types(left) and _names_types(right):
+        names = tracer.as_python(left), tracer.as_python(right)
+        if MISSING not in names:
+            return fold(tracer, operator.or_, *names)
     if symbol == "%" and isinstance(left, ConstantVariable) and isinstance(left.value, str):
         values = tracer.as_python(right)
         if values is not MISSING:
@@ -191,6 +195,15 @@ _EXACT = frozenset({list, tuple, dict, set, frozenset, str, bytes, int, float, b
 
 def _is_container(v: ObjectVariable) -> bool:
     return isinstance(v, (SequenceVariable, DictVariable, SetVariable))
+
+
+def _names_types(v: Variable) -> bool:
+    """True for what ``|`` makes a union of types of: classes, unions, generic aliases, None."""
+    if isinstance(v, ClassVariable):
+        return lookup_mro(type(v.value), "__or__")[0] is type.__dict__["__or__"]
+    if isinstance(v, ObjectVariable):
+        return isinstance(v.value, (types.UnionType, types.GenericAlias))
+    return isinstance(v, ConstantVariable) and v.value is None
 
 
 def dispatch_binary(

@@ -7,10 +7,17 @@ from typing import Any
 
 from capture import break_reasons as reasons
 from capture.variables.base import Tracer, Variable, unsupported
-from capture.variables.constant import ConstantVariable, ScalarVariable, boolean, guard_expression
+from capture.variables.constant import (
+    ConstantVariable,
+    ScalarVariable,
+    boolean,
+    guard_evaluates,
+    guard_expression,
+)
 from capture.variables.sizes import SizeVariable, as_size, decide, size_arithmetic
 
 _SCALAR_OPS = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+_DIVISIONS = frozenset({"/", "//", "%"})
 _NUMBERS = (int, float, bool)
 FOLD_LIMIT = 1 << 16
 
@@ -121,11 +128,16 @@ def scalar_binary(
     text = f"{scalar_text(left, sources)} {symbol} {scalar_text(right, sources)}"
     if len(text) > 400:
         return None
-    if symbol in ("/", "//", "%") and isinstance(right, ScalarVariable):
-        if not right.scalar.nonzero:  # known beforehand, so that the graph cannot fail on it
+    raises = symbol == "**" or (
+        symbol == "/" and float not in (left.python_type(), right.python_type())
+    )
+    if raises:  # that nothing is raised is known beforehand: the graph cannot fail on it
+        guard_evaluates(tracer, text, tuple(sources))
+    elif symbol in _DIVISIONS and isinstance(right, ScalarVariable):
+        if not right.scalar.nonzero:
             guard_expression(tracer, f"({right.text}) != 0", right.sources)
             right.scalar.nonzero = True
-    return tracer.scalar_call(fn, [left, right], text, tuple(sources))
+    return tracer.scalar_call(fn, [left, right], text, tuple(sources), sure=raises)
 
 
 def compare_scalars(

@@ -1,0 +1,50 @@
+"""Holds equivalents of the functions of ``bisect`` that search.
+
+Must not know the interpreter, variables or torch.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+from typing import Any
+
+from capture.polyfills.registry import polyfill_of
+
+_NEGATIVE = "lo must be non-negative"
+
+
+@polyfill_of(bisect.bisect_right)
+def bisect_right(
+    a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Callable[[Any], Any] | None = None
+) -> int:
+    """bisect_right(): the place behind what is not greater than x; only `x < item` is used."""
+    if lo < 0:
+        raise ValueError(_NEGATIVE)
+    if hi is None:
+        hi = len(a)
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if x < (a[middle] if key is None else key(a[middle])):
+            hi = middle
+        else:
+            lo = middle + 1
+    return lo
+
+
+@polyfill_of(bisect.bisect_left)
+def bisect_left(
+    a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Callable[[Any], Any] | None = None
+) -> int:
+    """bisect_left(): the place before what is not less than x; only `item < x` is used."""
+    if lo < 0:
+        raise ValueError(_NEGATIVE)
+    if hi is None:
+        hi = len(a)
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if (a[middle] if key is None else key(a[middle])) < x:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo
