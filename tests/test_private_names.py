@@ -34,6 +34,7 @@ PRIVATE_FILES = {
     "hiding.py": "what torch's own frontend is to leave alone",
     "symbolic_convert/translator.py": "the call of modules, whose globals hold hooks",
     "variables/higher_order/autograd_function.py": "whether a functorch transform is active",
+    "variables/contexts.py": "entering and leaving inference mode as the graph does",
     "variables/higher_order/transforms.py": "pytrees",
     "variables/marks.py": "marks that torch's own frontend puts on functions",
     "variables/tensor_groups.py": "the grouping that foreach code begins with",

@@ -100,6 +100,11 @@ _STATE_FUNCTIONS = _words("""
     autocast_increment_nesting autocast_decrement_nesting clear_autocast_cache
     _enter_autocast _exit_autocast _enter_inference_mode _exit_inference_mode
 """)
+# what a process has does not change
+_AVAILABILITY = _words("is_available is_built device_count is_bf16_supported")
+_DEVICE_MODULES = (
+    "torch.cuda", "torch.xpu", "torch.mps", "torch.mtia", "torch.accelerator", "torch.backends",
+)  # fmt: skip
 _CONSTANT_TYPES: tuple[type, ...] = (torch.finfo, torch.iinfo, torch.device, torch.Size)
 
 # Python functions become nodes as a whole where they live in one of these modules ...
@@ -406,6 +411,8 @@ def _classify_python(function: types.FunctionType) -> Rule | None:
     if name in _STATE_FUNCTIONS:
         return Rule(RuleKind.STATE, name)
     if name in _CONSTANT_FUNCTIONS:
+        return Rule(RuleKind.CONSTANT, name)
+    if name in _AVAILABILITY and _within(module, _DEVICE_MODULES):
         return Rule(RuleKind.CONSTANT, name)
     if module in _NODE_MODULES:
         if name in _TAKES_CALLABLES:

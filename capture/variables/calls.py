@@ -15,7 +15,7 @@ from capture._native import CompiledFunction, Disabled
 from capture.guards.kinds import IdIs
 from capture.sources import AttrSource, FunctionCodeSource, WrappedSource
 from capture.variables import builtins as builtin_rules
-from capture.variables import higher_order, torch_calls
+from capture.variables import contexts, higher_order, torch_calls
 from capture.variables.attributes import load_attr, type_source_of
 from capture.variables.attributes.classes import meta_attribute
 from capture.variables.base import (
@@ -43,7 +43,7 @@ from capture.variables.objects import (
     type_attribute,
 )
 
-__all__ = ["bind_arguments", "higher_order", "instantiate", "start_call"]
+__all__ = ["bind_arguments", "contexts", "higher_order", "instantiate", "start_call"]
 
 _COROUTINES = 0x80 | 0x100 | 0x200  # CO_COROUTINE, CO_ITERABLE_COROUTINE, CO_ASYNC_GENERATOR
 _GENERATOR = 0x20

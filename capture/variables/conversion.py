@@ -21,7 +21,7 @@ from capture.variables.containers import (
     TupleVariable,
 )
 from capture.variables.functions import BuiltinVariable
-from capture.variables.objects import MODELS, ClassVariable, ObjectVariable
+from capture.variables.objects import MODELS, ClassVariable, ObjectVariable, TokenVariable
 from capture.variables.sizes import SizeVariable, lift
 from capture.variables.tensor import TensorVariable
 
@@ -90,7 +90,7 @@ class Numbers(enum.Enum):
 def graph_argument(tracer: Tracer, v: Variable, numbers: Numbers = Numbers.KEPT) -> Any:
     """What stands for a variable in the arguments of a graph call."""
     v = v.realize(tracer)
-    if isinstance(v, (TensorVariable, ConstantVariable)):
+    if isinstance(v, (TensorVariable, ConstantVariable, TokenVariable)):
         return v.value
     if isinstance(v, ScalarVariable):
         return _number(tracer, v, numbers)
@@ -149,7 +149,7 @@ def wrap_result(tracer: Tracer, value: Any) -> Variable:
             return SizeVariable(value)
         return ScalarVariable(value, None, (), None)
     if isinstance(value, StateToken):
-        return ObjectVariable(type(value), value)
+        return TokenVariable(value)
     if kind is range:
         return RangeVariable(value)
     if kind is slice:

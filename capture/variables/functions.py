@@ -57,7 +57,8 @@ class FunctionVariable(ObjectVariable):
     """A Python function: one that existed before, or one made during capture."""
 
     __slots__ = (
-        "annotations", "closure", "code", "defaults", "globals", "kwdefaults", "name", "qualname",
+        "annotations", "closure", "code", "defaults", "globals", "kwdefaults", "name",
+        "qualname",
     )  # fmt: skip
 
     def __init__(

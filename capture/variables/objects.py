@@ -230,6 +230,20 @@ def _only_static(cls: type, holder: type, name: str) -> bool:
     return all(is_static_type(k) for k in cls.__mro__[: cls.__mro__.index(holder)])
 
 
+class TokenVariable(Variable):
+    """What a call that changes torch's state returned, for the call that undoes it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(None)
+        self.value = value
+
+    def python_type(self) -> type:
+        """The exact Python type of the value."""
+        return type(self.value)
+
+
 class SuperVariable(Variable):
     """``super(cls, self)``."""
 

@@ -48,6 +48,8 @@ def tensor_getattr(tracer: Tracer, obj: TensorVariable, name: str) -> Variable:
         return read_grad(tracer, obj)
     if name == "grad_fn" and not meta.has_grad_fn:
         return NONE
+    if name == "grad_fn" and (not meta.requires_grad or (obj.source is None and meta.is_leaf)):
+        return NONE
     cls = meta.cls
     raw, holder = lookup_mro(cls, name)
     if raw is MISSING:

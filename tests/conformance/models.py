@@ -78,7 +78,9 @@ _SMALL = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_atte
 
 MODELS: dict[str, Build] = {
     "transformers.bloom": _language_model("BloomForCausalLM", n_layer=2, n_head=4),
-    "transformers.mamba": _language_model("MambaForCausalLM", state_size=8, use_associative_scan=False),
+    "transformers.mamba": _language_model(
+        "MambaForCausalLM", state_size=8, use_associative_scan=False
+    ),
     "transformers.gpt_neox": _language_model("GPTNeoXForCausalLM"),
     "transformers.gptj": _language_model(
         "GPTJForCausalLM", n_embd=32, n_layer=2, n_head=4, rotary_dim=4, n_positions=64
@@ -90,8 +92,13 @@ MODELS: dict[str, Build] = {
     "transformers.deberta_v2": _language_model("DebertaV2ForMaskedLM"),
     "transformers.pegasus": _language_model("PegasusForConditionalGeneration", **_SMALL),
     "transformers.deit": _vision_model(
-        "DeiTForImageClassification", hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-        intermediate_size=64, image_size=32, patch_size=8,
+        "DeiTForImageClassification",
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        image_size=32,
+        patch_size=8,
     ),
     "transformers.convnext": _vision_model(
         "ConvNextForImageClassification", hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1]
@@ -147,7 +154,8 @@ def evaluation(module: Any, args: Any, kwargs: Any) -> Any:
 def generates(row: Row, build: Build) -> Row:
     """Generate 32 tokens with a cache, the model compiled: the same tokens, few graphs."""
     torch.manual_seed(3)
-    module, _, given = build()
+    built, _, given = build()
+    module: Any = built
     module.eval()
     module.config.use_cache = True
     options = {"max_new_tokens": 32, "min_new_tokens": 32, "do_sample": False, "use_cache": True}
@@ -162,7 +170,9 @@ def generates(row: Row, build: Build) -> Row:
             row.verdict = "differs"
             return row
     row.graphs = counter.graph_count
-    row.breaks = sorted({f"{b.reason_id} {b.detail or b.title}" for b in counters.snapshot().breaks})
+    row.breaks = sorted(
+        {f"{b.reason_id} {b.detail or b.title}" for b in counters.snapshot().breaks}
+    )
     row.whole = not row.breaks and row.graphs <= MOST_GRAPHS
     return row
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-import torch.utils.checkpoint
 
 from capture.graph import RuleKind, classify, classify_attribute, classify_method
 from capture.graph.op_rules import may_raise, may_write
@@ -90,10 +89,7 @@ RULES: list[tuple[RuleKind, list[Any]]] = [
             torch.set_num_threads,
             torch.autograd.grad,
             torch.autograd.backward,
-            torch.utils.checkpoint.checkpoint,
-            torch.vmap,
             torch.compile,
-            torch.func.grad,
             torch.from_numpy,
             torch.nn.Parameter,
             torch.Tensor,

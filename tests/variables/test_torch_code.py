@@ -63,3 +63,105 @@ def test_a_hooked_module_compiles_once_for_its_copies(check):
     report = check(lambda m, x: m(x), (module, torch.randn(3, 4)))
     assert report.graphs == 1
     assert not report.breaks
+
+
+def test_fields_of_named_results(check):
+    def program(x):
+        return torch.max(x, 1).values, x.topk(2).indices, torch.linalg.svd(x).S
+
+    report = check(program, (torch.randn(3, 4),))
+    assert not report.breaks
+
+
+def inference(x):
+    with torch.inference_mode():
+        y = x * 2
+    return y
+
+
+def training(x):
+    with torch.inference_mode(False):
+        y = x * 2
+    return y
+
+
+@torch.inference_mode()
+def doubled(x):
+    return x * 2
+
+
+@pytest.mark.parametrize("program", [inference, training, lambda x: doubled(x)])
+def test_inference_mode(check, program):
+    report = check(program, (torch.randn(3, requires_grad=True),))
+    assert not report.breaks
+
+
+def test_break_inside_inference_mode(check):
+    def program(x):
+        with torch.inference_mode():
+            y = x * 2
+            print(y.shape)
+            z = y + 1
+        return z, torch.is_inference_mode_enabled()
+
+    check(program, (torch.randn(3),))
+
+
+def test_labels_for_the_profiler(check):
+    def program(x):
+        with torch.profiler.record_function("part"):
+            return x * 2
+
+    report = check(program, (torch.randn(3),))
+    assert not report.breaks
+
+
+def test_decorated_inside(check):
+    def program(x):
+        @torch.no_grad()
+        def double(y):
+            return y * 2
+
+        return double(x) + torch.no_grad()(lambda y: y * 3)(x) + x
+
+    report = check(program, (torch.randn(3, requires_grad=True),))
+    assert not report.breaks
+
+
+def test_a_decorated_function_that_is_returned(check):
+    def program(x):
+        @torch.no_grad()
+        def double(y):
+            """Twice."""
+            return y * 2
+
+        return double(x), double.__name__, double.__doc__
+
+    check(program, (torch.randn(3, requires_grad=True),))
+
+
+def test_devices_that_there_are(check):
+    def program(x):
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return x.to(device) * torch.cuda.device_count()
+
+    report = check(program, (torch.randn(3),))
+    assert not report.breaks
+
+
+def test_pytrees(check):
+    def program(tree):
+        leaves, spec = torch.utils._pytree.tree_flatten(tree)
+        doubled = torch.utils._pytree.tree_unflatten([leaf * 2 for leaf in leaves], spec)
+        return torch.utils._pytree.tree_map(lambda leaf: leaf + 1, doubled)
+
+    report = check(program, ({"a": torch.randn(3), "b": [torch.randn(2), torch.randn(2)]},))
+    assert not report.breaks
+
+
+def test_a_tensor_without_history_has_no_grad_fn(check):
+    def program(x):
+        return x + 1 if x.grad_fn is None else x
+
+    report = check(program, (torch.randn(3),))
+    assert not report.breaks

@@ -212,6 +212,9 @@ def native_member(tracer: Tracer, raw: Any, obj: Variable, cls: type, name: str)
         found = (obj.attrs or {}).get(name)
         if isinstance(found, Variable):
             return found
+        fields: tuple[str, ...] = getattr(cls, "__match_args__", ())
+        if isinstance(obj, TupleVariable) and name in fields:
+            return obj.items(tracer)[fields.index(name)]  # a struct sequence
         if issubclass(type(obj.value), BaseException) and name in _EXCEPTION_FIELDS:
             assert obj.source is not None
             return tracer.wrap(getattr(obj.value, name), AttrSource(obj.source, name))

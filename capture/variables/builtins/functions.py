@@ -14,7 +14,11 @@ from capture.variables.attributes import load_attr
 from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 from capture.variables.constant import NONE, ConstantVariable, boolean, is_none
-from capture.variables.functions import CellVariable, MethodVariable, PartialVariable
+from capture.variables.functions import (
+    CellVariable,
+    MethodVariable,
+    PartialVariable,
+)
 from capture.variables.objects import ObjectVariable, lookup_mro
 
 

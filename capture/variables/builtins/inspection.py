@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import types
+from typing import Any
 
 from capture import break_reasons as reasons
 from capture.guards.kinds import IdIs
 from capture.sources import FunctionCodeSource, FunctionDefaultsSource, FunctionKwDefaultsSource
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for
+from capture.variables.constant import boolean
 from capture.variables.functions import FunctionVariable, MethodVariable
+from capture.variables.objects import ClassVariable
 
 
 @python_rule_for(inspect.signature)
@@ -31,3 +34,28 @@ def _signature(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     tracer.guard(IdIs(FunctionKwDefaultsSource(source), fn.value.__kwdefaults__))
     real = types.MethodType(fn.value, object()) if bound else fn.value
     return tracer.wrap_static(inspect.signature(real), None)
+
+
+def _code_flag(function: Any, flag: int) -> None:
+    def ask(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+        target = args[0] if len(args) == 1 and not kwargs else None
+        if isinstance(target, MethodVariable):
+            target = target.fn.realize(tracer)
+        if not isinstance(target, FunctionVariable):
+            unsupported(reasons.UNKNOWN_CALLABLE, f"inspect.{function.__name__}")
+        if target.source is not None:
+            tracer.guard(IdIs(FunctionCodeSource(target.source), target.code))
+        return boolean(bool(target.code.co_flags & flag))
+
+    python_rule_for(function)(ask)
+
+
+_code_flag(inspect.isgeneratorfunction, inspect.CO_GENERATOR)
+_code_flag(inspect.isasyncgenfunction, inspect.CO_ASYNC_GENERATOR)
+
+
+@python_rule_for(inspect.isclass)
+def _isclass(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    if len(args) != 1 or kwargs:
+        unsupported(reasons.UNKNOWN_CALLABLE, "inspect.isclass")
+    return boolean(isinstance(args[0], ClassVariable))

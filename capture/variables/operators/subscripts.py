@@ -8,10 +8,12 @@ from __future__ import annotations
 import enum
 import operator
 import types
+from typing import Any
 
 import torch
 
 from capture import break_reasons as reasons
+from capture.guards.kinds import IdIs
 from capture.variables.attributes import default_factory, type_source_of
 from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable, exactly
@@ -118,10 +120,23 @@ def class_getitem(tracer: Tracer, obj: ClassVariable, key: Variable) -> Variable
             return tracer.wrap_static(cls.__members__[key.value], None)
         tracer.raise_error(KeyError, key.value)
     if is_static_type(cls) and type(cls) is type and hasattr(cls, "__class_getitem__"):
-        known = tracer.as_python(key)
+        known = _type_argument(tracer, key)
         if known is not MISSING:  # tuple[int, ...] and its like
             return tracer.wrap_static(cls.__class_getitem__(known), None)
     unsupported(reasons.UNKNOWN_OPERATION, f"{cls.__name__}[...]")
+
+
+def _type_argument(tracer: Tracer, key: Variable) -> Any:
+    """The real value of what a generic type is made of: types, and what ``typing`` has for them."""
+    key = key.realize(tracer)
+    if isinstance(key, ObjectVariable) and key.value is not MISSING:
+        if isinstance(key.value, types.GenericAlias | types.UnionType) or (
+            key.cls.__module__ == "typing"
+        ):
+            if key.source is not None:
+                tracer.guard(IdIs(key.source, key.value))
+            return key.value
+    return tracer.as_python(key)
 
 
 def sequence_getitem(tracer: Tracer, obj: SequenceVariable, key: Variable) -> Variable:
