@@ -13,7 +13,7 @@ from torch import Tensor
 
 from capture.graph.tensor_meta import TensorMeta, contiguous_strides
 
-__all__ = ["gradient_meta", "is_dense", "leaf_gradients"]
+__all__ = ["gradient_meta", "gradients", "is_dense", "leaf_gradients"]
 
 
 def leaf_gradients(
@@ -32,7 +32,7 @@ def leaf_gradients(
         outputs, leaves, grad_outputs, retain_graph=retain_graph, allow_unused=True
     )
     taken = {id(gradient) for gradient in grad_outputs}
-    gradients = []
+    kept = []
     for leaf, gradient, keeps in zip(leaves, found, fresh, strict=True):
         if gradient is None:
             raise RuntimeError("a leaf was expected to get a gradient, but got none")
@@ -42,12 +42,23 @@ def leaf_gradients(
             taken.add(id(gradient))
             if gradient._is_view():
                 gradient = gradient.detach()
-        gradients.append(gradient)
-    return gradients
+        kept.append(gradient)
+    return kept
+
+
+def gradients(
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    grad_outputs: Sequence[Tensor | None],
+    **options: bool,
+) -> Sequence[Tensor | None]:
+    """Return what ``torch.autograd.grad`` does."""
+    return torch.autograd.grad(outputs, inputs, grad_outputs, allow_unused=True, **options)
 
 
 # The AOT stage looks for it: histories of tensors may be freed within the graph.
 leaf_gradients.capture_backward = True  # type: ignore[attr-defined]
+gradients.capture_backward = True  # type: ignore[attr-defined]
 
 
 def gradient_meta(leaf: TensorMeta) -> TensorMeta:

@@ -14,7 +14,7 @@ from capture.graph.tensor_meta import CannotPropagate
 if TYPE_CHECKING:
     from capture.graph.values import TensorValue
 
-__all__ = ["History", "leaves_behind", "release"]
+__all__ = ["History", "check", "leaves_behind", "release"]
 
 
 class History:
@@ -25,9 +25,10 @@ class History:
         leaf: the tensor whose gradient is accumulated here.
         untold: half a sentence on why a backward call cannot be foretold, or None.
         freed: whether a backward call has let go of what the operator saved.
+        through: what a gradient runs through on its way to the parents, but does not begin at.
     """
 
-    __slots__ = ("freed", "leaf", "parents", "untold")
+    __slots__ = ("freed", "leaf", "parents", "through", "untold")
 
     def __init__(
         self,
@@ -35,14 +36,16 @@ class History:
         *,
         leaf: TensorValue | None = None,
         untold: str | None = None,
+        through: Iterable[History] = (),
     ) -> None:
         self.parents = tuple(parents)
+        self.through = tuple(through)
         self.leaf = leaf
         self.untold = untold
         self.freed = False
 
 
-def _walk(ends: Iterable[History]) -> list[History]:
+def _walk(ends: Iterable[History], through: bool = True) -> list[History]:
     found: dict[int, History] = {}
     todo = list(ends)
     while todo:
@@ -50,6 +53,8 @@ def _walk(ends: Iterable[History]) -> list[History]:
         if id(history) not in found:
             found[id(history)] = history
             todo.extend(history.parents)
+            if through:
+                todo.extend(history.through)
     return list(found.values())
 
 
@@ -59,15 +64,26 @@ def leaves_behind(ends: Iterable[History]) -> list[TensorValue]:
     Raises:
         CannotPropagate: if that cannot be foretold.
     """
+    ends = list(ends)
+    check(ends)
     leaves: dict[int, TensorValue] = {}
+    for history in _walk(ends, through=False):
+        if history.leaf is not None:
+            leaves[id(history.leaf)] = history.leaf
+    return list(leaves.values())
+
+
+def check(ends: Iterable[History]) -> None:
+    """Make sure that what a backward call from ``ends`` does can be foretold.
+
+    Raises:
+        CannotPropagate: if it cannot.
+    """
     for history in _walk(ends):
         if history.untold is not None:
             raise CannotPropagate(history.untold)
         if history.freed:
             raise CannotPropagate("a backward call has freed a part of it before")
-        if history.leaf is not None:
-            leaves[id(history.leaf)] = history.leaf
-    return list(leaves.values())
 
 
 def release(ends: Iterable[History]) -> None:

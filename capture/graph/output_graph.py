@@ -28,8 +28,8 @@ from capture.graph.fx_adapter import (
     make_graph_module,
     new_graph,
 )
-from capture.graph.gradients import gradient_meta, leaf_gradients
-from capture.graph.history import History, release
+from capture.graph.gradients import gradient_meta, gradients, leaf_gradients
+from capture.graph.history import History, check, release
 from capture.graph.links import UNKNOWN
 from capture.graph.propagate import (
     ConstantResult,
@@ -43,6 +43,7 @@ from capture.graph.propagate import (
     propagate,
     remember,
 )
+from capture.graph.shadow import Shadow
 from capture.graph.size_nodes import SizeNodes
 from capture.graph.state import TorchState, applied, restored, snapshot
 from capture.graph.symbols import Dim, Shapes
@@ -117,6 +118,8 @@ class OutputGraph:
         self._recorded_groups: set[int] = set()  # alias groups that autograd may have saved
         self.rewrites_recorded = False
         self.backward_calls = 0
+        self._shadow: Shadow | None = None
+        self._initial_state = self._state
         self._parts: list[fx.Node] = []
         self._dirty: set[int] = set()  # groups of inputs that were written to
         self.group_of: dict[fx.Node, int] = {}
@@ -498,15 +501,84 @@ class OutputGraph:
             release(ends)
         self.backward_calls += 1
         self.may_raise = self.may_raise or self.rewrites_recorded
-        gradients = []
+        found = []
         for position, meta in enumerate(metas):
             part = append_node(
                 self.graph, "call_function", "getitem", operator.getitem, (node, position), {}
             )
             self._parts.append(part)
             group = self._new_group()
-            gradients.append(self._value(part, meta, group, group, ViewKind.NOT_A_VIEW))
-        return gradients
+            found.append(self._value(part, meta, group, group, ViewKind.NOT_A_VIEW))
+        return found
+
+    def add_gradients(
+        self,
+        outputs: list[TensorValue],
+        grad_outputs: list[TensorValue | None],
+        inputs: list[TensorValue],
+        options: dict[str, bool],
+        frame_summary: FrameSummary = None,
+    ) -> list[TensorValue | None]:
+        """Add a call of ``torch.autograd.grad`` and return the gradients of ``inputs``.
+
+        Args:
+            outputs: what is differentiated.
+            grad_outputs: the gradient of each output, or None for a single element.
+            options: ``retain_graph``, ``create_graph`` and ``materialize_grads``.
+
+        Raises:
+            CannotPropagate: if what the call gives, or that it fails, cannot be told.
+        """
+        if self.shapes is not None or "inference_mode" in self.switches:
+            raise CannotPropagate("some sizes are symbolic, or inference mode is switched")
+        ends = [value.history for value in outputs if value.history is not None]
+        check(ends)
+        if self._shadow is None:
+            self._shadow = Shadow(self.graph, self._initial_state)
+        examples = zip(self.placeholders, self.examples, strict=True)
+        shadow = self._shadow
+        shadow.catch_up({n: e for n, e in examples if not isinstance(e, torch.Tensor)})
+        nodes = [value.node for value in outputs]
+        wanted = [value.node for value in inputs]
+        given = [None if value is None else value.node for value in grad_outputs]
+        results = shadow.gradients(nodes, wanted, given, **options)
+        values = [value for family in self._by_view_group.values() for value in family]
+        described = _Gradients(shadow, values)
+        arguments = (tuple(nodes), tuple(wanted), tuple(given))
+        node = self._node("call_function", gradients, arguments, dict(options), frame_summary)
+        shadow.set(node, results)
+        if not options["retain_graph"]:
+            release(ends)
+        self.backward_calls += 1
+        self.may_raise = self.may_raise or self.rewrites_recorded
+        found: list[TensorValue | None] = []
+        made: dict[int, TensorValue] = {}
+        for position, result in enumerate(results):
+            if result is None:
+                found.append(None)
+                continue
+            value = described.same.get(id(result)) or made.get(id(result))
+            if value is None:
+                part = append_node(
+                    self.graph, "call_function", "getitem", operator.getitem, (node, position), {}
+                )
+                self._parts.append(part)
+                shadow.set(part, result)
+                group = described.groups.get(result.untyped_storage()._cdata)
+                if group is None:
+                    group = self._new_group()
+                    described.groups[result.untyped_storage()._cdata] = group
+                meta = meta_of(result)._replace(cls=torch.Tensor)
+                kind = ViewKind.NOT_A_VIEW
+                if result._is_view():
+                    kind = ViewKind.VIEW if options["create_graph"] else ViewKind.NO_GRAD
+                value = self._value(part, meta, group, self._new_group(), kind)
+                made[id(result)] = value
+                if meta.requires_grad:
+                    value.history = described.history(result, ends)
+                    self._recorded_groups.add(group)
+            found.append(value)
+        return found
 
     # --- in-place operators --------------------------------------------------------------------
 
@@ -722,6 +794,31 @@ class OutputGraph:
             if log.enabled:
                 text = str(gm.graph) if artifact == "graph" else gm.code
                 log.info("%s\n%s", self.name, text)
+
+
+class _Gradients:
+    """What is known of gradients that the shadow of a graph gave."""
+
+    def __init__(self, shadow: Shadow, values: list[TensorValue]) -> None:
+        self.shadow = shadow
+        self.values = values
+        self.groups: dict[int, int] = {}
+        self.same: dict[int, TensorValue] = {}  # by the id of its tensor
+        for value in values:
+            tensor = shadow.env.get(value.node)
+            if isinstance(tensor, torch.Tensor):
+                self.same[id(tensor)] = value
+                self.groups[tensor.untyped_storage()._cdata] = value.alias_group
+
+    def history(self, result: torch.Tensor, ends: list[History]) -> History:
+        """The history of a gradient that requires grad."""
+        leaves, complete = self.shadow.leaves_of(result, self.values)
+        if not complete:
+            return History(untold="it runs through a gradient with a history of its own")
+        if result.grad_fn is None:
+            return History(untold="a gradient is a leaf")
+        parents = [leaf.history for leaf in leaves if leaf.history is not None]
+        return History(parents, through=ends)
 
 
 def _parents(links: tuple[int, ...], tensors: list[TensorValue]) -> list[History]:

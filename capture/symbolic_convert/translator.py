@@ -19,7 +19,7 @@ from capture import polyfills
 from capture.config import settings as config
 from capture.errors import GraphBreak, Signal, SkipFrame, UserError
 from capture.graph.foresight import Foresight, Undecidable
-from capture.graph.gradients import leaf_gradients
+from capture.graph.gradients import gradients, leaf_gradients
 from capture.graph.output_graph import OutputGraph
 from capture.graph.propagate import NumberDecides, OperatorError
 from capture.graph.symbols import Dim, Inexpressible, Shapes
@@ -503,12 +503,33 @@ class Translator:
             ),
         )
         self.mutations += 1
-        gradients = []
+        wrapped = []
         for value in found:
             gradient = self.wrap_result(value)
             assert isinstance(gradient, TensorVariable)
-            gradients.append(gradient)
-        return gradients
+            wrapped.append(gradient)
+        return wrapped
+
+    def add_gradients(
+        self,
+        outputs: list[TensorVariable],
+        grad_outputs: list[TensorVariable | None],
+        inputs: list[TensorVariable],
+        options: dict[str, bool],
+    ) -> list[Variable]:
+        """Add a call of ``torch.autograd.grad`` to the graph; the gradients, or None."""
+        found: list[TensorValue | None] = self.noting(
+            gradients,
+            lambda: self.graph.add_gradients(
+                [v.value for v in outputs],
+                [None if v is None else v.value for v in grad_outputs],
+                [v.value for v in inputs],
+                options,
+                self.stack_summary(),
+            ),
+        )
+        self.mutations += 1
+        return [self.wrap_result(value) for value in found]
 
     def cleans_up(self, frame: Frame) -> bool:
         """True if a suspended generator has a handler or ``with`` block to leave, or holds one."""

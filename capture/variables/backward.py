@@ -23,13 +23,18 @@ from capture.variables.containers import DictVariable, ListVariable, TupleVariab
 from capture.variables.gradients import is_none, read_grad, store_grad
 from capture.variables.tensor import TensorVariable
 
-__all__ = ["function_backward", "tensor_backward"]
+__all__ = ["function_backward", "function_grad", "tensor_backward"]
 
 _METHOD = "`Tensor.backward()`"
 _FUNCTION = "`torch.autograd.backward()`"
 _METHOD_NAMES = ("self", "gradient", "retain_graph", "create_graph", "inputs")
 _FUNCTION_NAMES = (
     "tensors", "grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs",
+)  # fmt: skip
+_GRAD = "`torch.autograd.grad()`"
+_GRAD_NAMES = (
+    "outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs",
+    "allow_unused", "is_grads_batched", "materialize_grads",
 )  # fmt: skip
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
@@ -80,6 +85,43 @@ def function_backward(
     tensors = tensors_of(tracer, _FUNCTION, given["tensors"])
     gradients = gradients_of(tracer, _FUNCTION, given.get("grad_tensors", NONE), len(tensors))
     return _backward(tracer, _FUNCTION, tensors, gradients, given)
+
+
+def function_grad(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """``torch.autograd.grad(...)``."""
+    given = bind(_GRAD, _GRAD_NAMES, args, kwargs)
+    if "outputs" not in given or "inputs" not in given:
+        leave(_GRAD, "it does not take these arguments")
+    if flag(tracer, _GRAD, given.get("is_grads_batched"), False):
+        leave(_GRAD, "with batched gradients")
+    if not flag(tracer, _GRAD, given.get("only_inputs"), True):
+        leave(_GRAD, "without only_inputs")
+    if isinstance(given["inputs"].realize(tracer), DictVariable):
+        leave(_GRAD, "with a dict of inputs")
+    outputs = tensors_of(tracer, _GRAD, given["outputs"])
+    inputs = tensors_of(tracer, _GRAD, given["inputs"])
+    gradients = gradients_of(tracer, _GRAD, given.get("grad_outputs", NONE), len(outputs))
+    grad_outputs = check_outputs(tracer, _GRAD, outputs, gradients)
+    create_graph = flag(tracer, _GRAD, given.get("create_graph"), False)
+    options = {
+        "retain_graph": flag(tracer, _GRAD, given.get("retain_graph"), create_graph),
+        "create_graph": create_graph,
+        "materialize_grads": flag(tracer, _GRAD, given.get("materialize_grads"), False),
+    }
+    unused = flag(tracer, _GRAD, given.get("allow_unused"), options["materialize_grads"])
+    for tensor in inputs:
+        if not tensor.meta.requires_grad:
+            leave(_GRAD, "an input does not require grad")
+        _guard_hooks(tracer, _GRAD, tensor)
+    if options["materialize_grads"] and not unused:
+        leave(_GRAD, "these flags exclude each other")
+    try:
+        found = tracer.add_gradients(outputs, grad_outputs, inputs, options)
+    except CannotPropagate as error:
+        leave(_GRAD, error.reason)
+    if not unused and any(map(is_none, found)):
+        leave(_GRAD, "an input is not used")
+    return TupleVariable(found)
 
 
 def tensors_of(tracer: Tracer, call: str, v: Variable) -> list[TensorVariable]:

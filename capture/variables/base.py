@@ -368,6 +368,15 @@ class Tracer(Protocol):
     ) -> list[TensorVariable]:
         """Add a backward call to the graph; the gradients of ``leaves``."""
 
+    def add_gradients(
+        self,
+        outputs: list[TensorVariable],
+        grad_outputs: list[TensorVariable | None],
+        inputs: list[TensorVariable],
+        options: dict[str, bool],
+    ) -> list[Variable]:
+        """Add a call of ``torch.autograd.grad`` to the graph; the gradients, or None."""
+
     def scalar_call(
         self,
         fn: Any,

@@ -361,6 +361,7 @@ _SPECIAL: dict[Any, _Special] = {
     torch._check_is_size: _check_is_size,
     torch.Tensor.backward: backward.tensor_backward,
     torch.autograd.backward: backward.function_backward,
+    torch.autograd.grad: backward.function_grad,
     tensor_groups.group: tensor_groups.group_tensors,
     torch._C._get_privateuse1_backend_name: _privateuse1_name,
     torch.compiler.is_compiling: _is_compiling,

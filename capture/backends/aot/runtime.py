@@ -200,7 +200,8 @@ def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:
     in_graph = [each.index for each in written if each.in_graph]
     outside = [each for each in written if not each.in_graph]
     kept = sorted({o.index for o in outputs if o.kind == "input"} | set(positions))
-    views = any(o.view is not None or o.freed is not None for o in outputs)
+    freed = any(o.freed is not None for o in outputs)
+    views = freed or any(o.view is not None for o in outputs)
     forward_only = [o.index for o in outputs if o.kind == "forward"]
     simple = not kept and not views and len(forward_only) == len(outputs)
     in_order = simple and forward_only == list(range(joint.forward_outputs))
@@ -210,6 +211,9 @@ def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:
         if positions and adapter.same_storage(inputs, positions):
             return eager(inputs)
         ours = {i: inputs[i] for i in kept}
+        behind = []
+        if freed:
+            behind = [t for t in inputs if isinstance(t, Tensor) and t.requires_grad]
         results = call(inputs)
         if in_graph:
             adapter.count_writes([ours[i] for i in in_graph])
@@ -221,7 +225,7 @@ def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:
             found = [results[i] for i in forward_only]
         else:
             made: dict[int, Any] = {}
-            found = [_output(each, ours, results, made) for each in outputs]
+            found = [_output(each, ours, results, made, behind) for each in outputs]
         if grad_mode is not None:
             torch.set_grad_enabled(grad_mode)
         return found[0] if single else tuple(found)
@@ -244,7 +248,11 @@ def _write(tensor: Tensor, each: Written, results: Sequence[Any]) -> None:
 
 
 def _output(
-    each: Output, inputs: dict[int, Any], results: Sequence[Any], made: dict[int, Any]
+    each: Output,
+    inputs: dict[int, Any],
+    results: Sequence[Any],
+    made: dict[int, Any],
+    behind: Sequence[Tensor],
 ) -> Any:
     if each.kind == "constant":
         return each.value
@@ -257,7 +265,7 @@ def _output(
             made[id(each)] = _view(base, each.view)
         else:
             with torch.enable_grad():
-                made[id(each)] = _freed(torch.empty(0, requires_grad=True), base, each.freed)
+                made[id(each)] = _freed(each.freed, base, *behind)
     return made[id(each)]
 
 
@@ -265,7 +273,7 @@ class _Freed(torch.autograd.Function):
     """Gives a tensor the history that eager leaves behind a backward: there, but freed."""
 
     @staticmethod
-    def forward(ctx: Any, marker: Tensor, tensor: Tensor, message: str) -> Tensor:
+    def forward(ctx: Any, message: str, tensor: Tensor, *behind: Tensor) -> Tensor:
         ctx.message = message
         return tensor.detach()
 
