@@ -84,7 +84,8 @@ class Entry:
         failure: Callable[..., object] | None = None,
         failure_args: tuple[int, ...] = (),
         drops: tuple[int, ...] = ...,
-    ) -> Entry: ...
+    ) -> Entry:
+        """``failure`` gets the captures named by ``failure_args`` and the graph's exception."""
     data: Any
     @property
     def guards(self) -> GuardTree: ...

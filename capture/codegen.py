@@ -228,10 +228,10 @@ class Codegen:
             name, contents = self.unfilled.pop()
             self.lines.append(f"{name}.cell_contents = {self.ref(contents)}")
 
-    def finish(self, result: str, name: str) -> tuple[types.FunctionType, str]:
-        """The epilogue function and its source; arguments: captures, then outputs."""
+    def finish(self, result: str, name: str, *more: str) -> tuple[types.FunctionType, str]:
+        """The epilogue function and its source; arguments: captures, then outputs, then more."""
         arguments = ", ".join(
-            [*self.captures.values(), *(f"o{i}" for i in range(len(self.outputs)))]
+            [*self.captures.values(), *(f"o{i}" for i in range(len(self.outputs))), *more]
         )
         body = "\n    ".join([*self.lines, *self.late, f"return {result}"])
         source = f"def epilogue({arguments}):\n    {body}\n"

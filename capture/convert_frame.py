@@ -33,6 +33,7 @@ from capture.errors import (
     Unsupported,
     UserError,
 )
+from capture.graph.locations import has_locations, locate
 from capture.guards.kinds import AllDistinct, ExprHolds, IsNotSame
 from capture.guards.torch_kinds import state_is_foreign
 from capture.hiding import hide
@@ -601,22 +602,26 @@ class _Piece:
     # --- the entry --------------------------------------------------------------------------------
 
     def failure_code(
-        self, captures: list[Source]
+        self, captures: list[Source], gm: Any
     ) -> tuple[Callable[..., Any] | None, tuple[int, ...]]:
-        """What is left to do when the graph's exception leaves the frame.
+        """What is left to do when the graph's exception leaves the frame: a function of it.
 
-        Writes to ``grad`` in front of what raised are done, and torch's context managers left.
+        Writes to ``grad`` in front of what raised are done, torch's context managers left, and the
+        traceback tells the user's lines.
         """
         failure = self.tracer.failure
         exits = list(failure.exits.values())
         cg = Codegen()
         for tensor, grad in failure.grads or ():
             cg.replay(Effect("grad", tensor, None, grad))
-        if not (exits or cg.lines):
-            return None, ()
         for leave in reversed(exits):
             cg.lines.append(f"{cg.ref(leave)}(None, None, None)")
-        fn, _ = cg.finish("None", self.code.co_qualname)
+        cg.settle()
+        if has_locations(gm):
+            cg.lines.append(f"{cg.const(locate, 'locate')}(error, {cg.const(gm, 'graph')})")
+        if not cg.lines:
+            return None, ()
+        fn, _ = cg.finish("None", self.code.co_qualname, "error")
         for source in cg.captures:
             if source not in captures:
                 captures.append(source)
@@ -627,12 +632,14 @@ class _Piece:
         tracer = self.tracer
         graph = tracer.graph
         fn: Callable[..., Any] | None = None
+        gm: Any = None
         boxed = False
         keys: list[Any] = []
         n_outputs = len(cg.outputs)
         if graph.num_ops or n_outputs:
             compiled = graph.compile(cg.outputs, self.options.backend)
             fn, boxed, keys = compiled.fn, compiled.boxed, list(compiled.input_keys)
+            gm = compiled.gm
             counters.record_graph(self.name, graph.num_ops)
             if graph.switches:
                 fn = state_restoring(fn, graph.switches == {"grad_enabled"})
@@ -644,7 +651,7 @@ class _Piece:
             places[name] = len(captures)
             captures.append(source)
         arguments = [*places.values(), *(~i for i in range(n_outputs))]
-        failure, failure_arguments = self.failure_code(captures) if fn is not None else (None, ())
+        failure, failure_arguments = self.failure_code(captures, gm) if gm else (None, ())
         epilogue: int | Callable[..., Any]
         if not cg.lines and (result in places or (result.startswith("o") and result[1:].isdigit())):
             epilogue = places[result] if result in places else ~int(result[1:])

@@ -144,8 +144,15 @@ entry_restarts(const Entry *entry, PyObject *restart, PyObject *failure, PyObjec
         return true;
     }
     if (failure != NULL) {
+        PyErr_NormalizeException(&type, &value, &traceback);
+        if (traceback != NULL) {
+            PyException_SetTraceback(value, traceback);
+        }
         Py_ssize_t n = PyTuple_GET_SIZE(entry->failure_args_object);
-        PyObject *arguments = PyTuple_New(n);
+        PyObject *arguments = PyTuple_New(n + 1);
+        if (arguments != NULL) {
+            PyTuple_SET_ITEM(arguments, n, Py_NewRef(value));
+        }
         for (Py_ssize_t i = 0; arguments != NULL && i < n; i++) {
             Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(entry->failure_args_object, i));
             PyTuple_SET_ITEM(arguments, i, Py_NewRef(captures[place]));
@@ -156,6 +163,7 @@ entry_restarts(const Entry *entry, PyObject *restart, PyObject *failure, PyObjec
         }
         Py_XDECREF(ignored);
         Py_XDECREF(arguments);
+        Py_XSETREF(traceback, PyException_GetTraceback(value)); /* it may have got another */
     }
     PyErr_Restore(type, value, traceback);
     return false;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import itertools
 import weakref
 from types import CodeType
 
@@ -99,7 +100,10 @@ def _decode(code: CodeType) -> DecodedCode:
     extended = 0
     rules, dropped = _RULES, _DROPPED
     last_place: tuple[int | None, ...] = ()
-    for unit, place in enumerate(code.co_positions()):
+    units = len(raw) // 2
+    # A line table that the program made may tell of too few instructions, or of too many.
+    places = itertools.chain(code.co_positions(), itertools.repeat((None, None, None, None)))
+    for unit, place in zip(range(units), places, strict=False):
         index_at.append(len(instructions))
         opcode = raw[2 * unit]
         if opcode in dropped:

@@ -675,6 +675,8 @@ class Translator:
     def zero_argument_super(self) -> Variable:
         """``super()``: the class from the ``__class__`` cell, the object from argument slot 0."""
         frame = self.frames[-1]
+        if frame.code.co_argcount == 0:
+            self.raise_error(RuntimeError, "super(): no arguments")
         cell = frame.cells.get("__class__")
         name = frame.code.co_varnames[0] if frame.code.co_varnames else None
         cls = cell.get(self) if cell is not None else None

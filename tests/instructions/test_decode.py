@@ -214,3 +214,12 @@ def test_generators_are_decoded_too() -> None:
     assert Op.RETURN_GENERATOR in found
     assert Op.YIELD_VALUE in found
     assert Op.SEND in found
+
+
+@pytest.mark.parametrize("table", [b"", b"\xff", b"\xf8" * 20])
+def test_line_tables_of_the_program_need_not_fit(table: bytes) -> None:
+    def fn(x: int) -> int:
+        return x + 1
+
+    code = fn.__code__.replace(co_linetable=table)
+    assert len(decode(code).instructions) == len(decode(fn.__code__).instructions)
