@@ -13,6 +13,7 @@ from torch import Tensor, fx
 from capture import logs
 from capture._native import disable_code
 from capture.backends.aot import adapter, runtime
+from capture.backends.aot.held_numbers import can_hold, hold, with_held_numbers
 from capture.backends.aot.joint import CannotTrace, Joint, trace_joint
 from capture.backends.aot.numbers import for_symbols
 from capture.backends.aot.toolchain import Boxed, Parts, Toolchain
@@ -23,6 +24,7 @@ __all__ = ["Stage"]
 
 # A graph with Python numbers among its inputs is traced once for each of so many values.
 _MOST_VALUES = 8
+_MOST_COSTLY_VALUES = 2
 _artifact = logs.artifact("aot")
 
 
@@ -52,16 +54,19 @@ class Stage:
 
     def _by_numbers(self, inputs: Sequence[Any], places: list[int]) -> Boxed:
         others = [i for i in range(len(inputs)) if i not in set(places)]
+        if self.toolchain.costly and (held := self._held(inputs, others)) is not None:
+            return held
+        most = _MOST_COSTLY_VALUES if self.toolchain.costly else _MOST_VALUES
         compiled: dict[tuple[Any, ...], Boxed] = {}
 
         def run(arguments: list[Any]) -> Any:
             key = tuple((type(arguments[i]), repr(arguments[i])) for i in others)
             call = compiled.get(key)
             if call is None:
-                if len(compiled) >= _MOST_VALUES:
+                if len(compiled) >= most:
                     return self.eager(arguments)
                 call = compiled[key] = self._specialize(arguments, places)
-                if len(compiled) == _MOST_VALUES:
+                if len(compiled) == most:
                     _artifact.info("runs eagerly for further values of the inputs %s", others)
             return call(arguments)
 
@@ -70,6 +75,30 @@ class Stage:
         compiled[tuple((type(inputs[i]), repr(inputs[i])) for i in others)] = self._specialize(
             inputs, places
         )
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    def _held(self, inputs: Sequence[Any], numbers: Sequence[int]) -> Boxed | None:
+        """One compile for all values of the numbers; None if it cannot be."""
+        if not all(can_hold(inputs[i]) for i in numbers):
+            return None
+        inner = Stage(with_held_numbers(self.gm, numbers), self.toolchain)
+        tensors = list(inputs)
+        for i in numbers:
+            tensors[i] = hold(inputs[i])
+        compiled = inner.compile(tensors)
+        if compiled is inner.eager:
+            return None
+        kinds = [(i, type(inputs[i])) for i in numbers]
+
+        def run(arguments: list[Any]) -> Any:
+            for i, kind in kinds:
+                value = arguments[i]
+                if type(value) is not kind or not can_hold(value):
+                    return self.eager(arguments)
+                arguments[i] = hold(value)
+            return compiled(arguments)
+
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 

@@ -56,10 +56,13 @@ class Toolchain(Protocol):
     Attributes:
         decompositions: operator to the function that replaces it; None keeps all operators.
         writes_inputs: whether the forward may write to its inputs with a final ``copy_``.
+        costly: whether a graph takes seconds to compile: numbers among the inputs are not to be
+            compiled value by value.
     """
 
     decompositions: adapter.Decompositions | None
     writes_inputs: bool
+    costly: bool
 
     def split(
         self, joint: fx.GraphModule, inputs: Sequence[Any], outputs: int, static: Sequence[int]
@@ -76,6 +79,7 @@ class SeparateCompilers:
     """Two functions as a toolchain: one for forwards, one for backwards."""
 
     writes_inputs = False
+    costly = False
 
     def __init__(
         self,

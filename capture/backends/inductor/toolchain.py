@@ -77,6 +77,7 @@ class InductorToolchain:
     """
 
     writes_inputs = True
+    costly = True
 
     def __init__(self, settings: Mapping[str, Any], partition_fn: Any = None) -> None:
         self.settings = settings
