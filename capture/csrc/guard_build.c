@@ -435,9 +435,6 @@ build_post(Builder *builder, PostCheck *post, PyObject *spec)
         return bad_spec("two sources are compared");
     }
     if (kind == POST_EXPRESSION) {
-        if (n > 16) {
-            return bad_spec("an expression of more than 16 values");
-        }
         tree->runs_code = true;
         post->object = argument;
         return own(builder, argument);

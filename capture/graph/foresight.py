@@ -51,14 +51,36 @@ class Foresight:
             raise Undecidable("it belongs to a function inside the graph")
         known = self.made.get(node)
         if known is None:
-            fn, places = self._ahead([node])
-            examples = [self.graph.examples[place] for place in places]
             try:
-                (known,) = fn(*examples)
+                known = self._run(node)
+            except Undecidable:
+                raise
             except Exception as error:
                 raise Undecidable(str(error)) from None
             self.made[node] = known
         return known
+
+    def _run(self, wanted: fx.Node) -> bool:
+        """Compute a node's truth value from the inputs of the call that is being captured."""
+        relevant, written = self._relevant([wanted])
+        graph = self.graph
+        values: dict[fx.Node, Any] = {}
+        for node, example in zip(graph.placeholders, graph.examples, strict=True):
+            if node in relevant:
+                copied = graph.group_of.get(node) in written
+                values[node] = example.detach().clone() if copied else example
+        with torch.no_grad():
+            for node in graph.graph.nodes:
+                if node not in relevant or node.op == "placeholder":
+                    continue
+                args = fx.node.map_arg(node.args, values.__getitem__)
+                kwargs = fx.node.map_arg(node.kwargs, values.__getitem__)
+                if node.op == "call_method":
+                    receiver, *args = args
+                    values[node] = getattr(receiver, node.target)(*args, **kwargs)
+                else:
+                    values[node] = node.target(*args, **kwargs)
+            return bool(values[wanted])
 
     def check(self) -> tuple[Callable[..., bool], list[Any], list[Any]] | None:
         """What says of the inputs' values whether all decisions would fall again as they did.

@@ -98,3 +98,17 @@ def test_inputs_that_share_memory_are_refused() -> None:
     total = graph.call("call_function", operator.add, (one, other))
     with pytest.raises(Undecidable):
         Foresight(graph, lambda key: True).outcome(graph.item(total).node)
+
+
+def test_a_check_takes_any_number_of_inputs() -> None:
+    graph = OutputGraph("test")
+    foresight = Foresight(graph, lambda key: True)
+    for n in range(40):
+        counter = graph.add_input(f"n{n}", torch.tensor(float(n)), n)
+        foresight.outcome(graph.item(counter).node)
+    result = foresight.check()
+    assert result is not None
+    check, keys, examples = result
+    assert len(keys) == 40
+    assert check(*examples)
+    assert not check(torch.tensor(1.0), *examples[1:])

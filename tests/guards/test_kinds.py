@@ -18,6 +18,7 @@ from capture.guards import (
     Equals,
     ExprHolds,
     Guard,
+    GuardSet,
     IdIs,
     IsEmpty,
     IsNotSame,
@@ -246,3 +247,12 @@ def test_guards_are_equal_by_what_they_demand() -> None:
     assert IdIs(X, user) != IdIs(Y, user)
     assert TypeIs(X, int) != TypeIs(X, bool)
     assert IsSame(X, Y) != IsNotSame(X, Y)
+
+
+def test_an_expression_of_many_values() -> None:
+    sources = tuple(LocalSource(i, f"x{i}") for i in range(40))
+    guards = GuardSet()
+    guards.add(ExprHolds(sources, lambda *values: sum(values) == 780, "sum == 780"))
+    tree = guards.compile([])
+    assert tree.check(list(range(40)), None) is not None
+    assert tree.check([1, *range(1, 40)], None) is None
