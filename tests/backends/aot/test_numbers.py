@@ -82,3 +82,45 @@ def test_graph_without_numbers_is_left_alone():
     gm = fx.symbolic_trace(lambda x: x + 1)
     assert not reads_numbers(gm)
     assert for_symbols(gm) is gm
+
+
+def scaled(scale):
+    graph = fx.Graph()
+    x, factor = graph.placeholder("x"), graph.placeholder("factor")
+    graph.call_method("mul_", (x, scale(graph, factor)))
+    graph.output((graph.call_method("add", (x, factor)),))
+    return fx.GraphModule({}, graph)
+
+
+def test_float_among_the_inputs_needs_one_trace(reasons, monkeypatch):
+    traces = []
+    original = Stage._traced
+    monkeypatch.setattr(
+        Stage, "_traced", lambda self, *args: traces.append(1) or original(self, *args)
+    )
+    gm = scaled(lambda graph, factor: graph.call_function(pow, (factor, 2)))
+    compiled = aot_eager(gm, [torch.ones(3), 0.1])
+    for factor in (0.1, 0.3, 1e-9, float("inf"), -2.5):
+        x, other = torch.ones(3), torch.ones(3)
+        assert torch.equal(compiled([x, factor])[0], gm(other, factor)[0])
+        assert torch.equal(x, other)
+    assert len(traces) == 1
+    assert reasons == []
+
+
+def test_float_that_decides_is_traced_by_value():
+    gm = scaled(lambda graph, factor: graph.call_function(bool, (factor,)))
+    compiled = aot_eager(gm, [torch.ones(3), 0.1])
+    for factor in (0.1, 0.0, 3.0):
+        assert torch.equal(compiled([torch.ones(3), factor])[0], gm(torch.ones(3), factor)[0])
+
+
+def test_float_beside_a_backward_is_traced_by_value():
+    gm = scaled(lambda graph, factor: factor)
+    w = torch.ones(3, requires_grad=True)
+    compiled = aot_eager(gm, [w * 1, 0.5])
+    for factor in (0.5, 2.0):
+        x, other = w * 1, w * 1
+        have = torch.autograd.grad(compiled([x, factor])[0].sum(), w)
+        want = torch.autograd.grad(gm(other, factor)[0].sum(), w)
+        assert torch.equal(have[0], want[0])
