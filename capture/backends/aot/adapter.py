@@ -158,6 +158,11 @@ def inside_a_mode() -> bool:
     )
 
 
+def in_transform() -> bool:
+    """Tell whether a functorch transform is active."""
+    return torch._C._are_functorch_transforms_active()
+
+
 def keep_generators() -> AbstractContextManager[object]:
     """Return a context that leaves the default generators as they were."""
     cuda: Any = torch.cuda

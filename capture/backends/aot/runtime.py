@@ -63,6 +63,7 @@ def autograd_call(
     other = [i for i in range(count) if i not in set(differentiable)]
     copied = tuple(needs_copy)
     made_again: list[Rebuild] | None = None
+    plain = False  # known after a call: what is saved are tensors, none copied, none made again
 
     def run_backward(arguments: list[Any]) -> Sequence[Any]:
         return _without_autocast(backward, arguments)
@@ -82,31 +83,43 @@ def autograd_call(
                 'changed; compile it with backend="eager"'
             )
 
+    def save(ctx: Any, inputs: Sequence[Any], outputs: list[Any], saved: list[Any]) -> None:
+        nonlocal made_again, plain
+        for i in copied:
+            saved[i] = saved[i].clone()
+        rebuilt = made_again
+        if rebuilt is None:
+            rebuilt = rebuilds([*inputs, *outputs], saved)
+            if not joint.symbolic:  # else another call has other sizes
+                made_again = rebuilt
+        for each in rebuilt:
+            source = each.source - len(inputs)
+            saved[each.place] = inputs[source] if source < 0 else outputs[source]
+        ctx.rebuilt = rebuilt
+        ctx.numbers = [v if isinstance(v, int | float) else None for v in saved]
+        ctx.save_for_backward(*[v for v in saved if not isinstance(v, int | float)])
+        ctx.extra = sum(not isinstance(value, Tensor) for value in inputs)
+        plain = (
+            made_again is not None
+            and not (copied or rebuilt or ctx.extra)
+            and all(number is None for number in ctx.numbers)
+        )
+
     class Graph(torch.autograd.Function):
         """The forward and backward of one captured graph."""
 
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Any:
-            nonlocal made_again
-            results = list(_without_autocast(forward, list(inputs)))
+            results = _without_autocast(forward, list(inputs))
             # A view made here could not be written to.
             outputs = [t.detach() if t._is_view() else t for t in results[:count]]
-            saved = results[count:]
+            saved = list(results[count:])
             del results
-            for i in copied:
-                saved[i] = saved[i].clone()
-            rebuilt = made_again
-            if rebuilt is None:
-                rebuilt = rebuilds([*inputs, *outputs], saved)
-                if not joint.symbolic:  # else another call has other sizes
-                    made_again = rebuilt
-            for each in rebuilt:
-                source = each.source - len(inputs)
-                saved[each.place] = inputs[source] if source < 0 else outputs[source]
-            ctx.rebuilt = rebuilt
-            ctx.numbers = [v if isinstance(v, int | float) else None for v in saved]
-            ctx.save_for_backward(*[v for v in saved if not isinstance(v, int | float)])
-            ctx.extra = sum(not isinstance(value, Tensor) for value in inputs)
+            ctx.plain = plain
+            if plain:
+                ctx.save_for_backward(*saved)
+            else:
+                save(ctx, inputs, outputs, saved)
             if again is not None:
                 # Weakly: the graph keeps no more alive than eager code would.
                 ctx.inputs = [
@@ -119,12 +132,16 @@ def autograd_call(
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
-            tensors = iter(ctx.saved_tensors)
-            arguments = [next(tensors) if v is None else v for v in ctx.numbers]
-            del tensors
-            nothing = (None,) * ctx.extra
-            for each in ctx.rebuilt:
-                arguments[each.place] = each.view_of(arguments[each.place])
+            nothing: tuple[None, ...] = ()
+            if ctx.plain:
+                arguments = list(ctx.saved_tensors)
+            else:
+                tensors = iter(ctx.saved_tensors)
+                arguments = [next(tensors) if v is None else v for v in ctx.numbers]
+                del tensors
+                nothing = (None,) * ctx.extra
+                for each in ctx.rebuilt:
+                    arguments[each.place] = each.view_of(arguments[each.place])
             if not adapter.keeps_graph():
                 adapter.clear_saved(ctx)
             for i, demanded in expected:
@@ -147,9 +164,12 @@ def autograd_call(
             del gradients
             return (*run_backward(arguments), *nothing)
 
-    apply: Any = Graph.apply
+    careful_apply: Any = Graph.apply
+    # Torch's own apply, in C, without the look for function transforms around it.
+    plain_apply: Any = super(torch.autograd.Function, Graph).apply
 
     def run(inputs: list[Any]) -> Any:
+        apply = careful_apply if adapter.in_transform() else plain_apply
         arguments = tuple(inputs)
         inputs.clear()
         if not torch.is_grad_enabled():  # the graph itself turned it on
@@ -210,7 +230,7 @@ def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:
     def run(inputs: list[Any]) -> Any:
         if positions and adapter.same_storage(inputs, positions):
             return eager(inputs)
-        ours = {i: inputs[i] for i in kept}
+        ours = {i: inputs[i] for i in kept} if kept else {}
         behind = []
         if freed:
             behind = [t for t in inputs if isinstance(t, Tensor) and t.requires_grad]
