@@ -21,6 +21,7 @@ PACKAGE = ROOT / "capture"
 PRIVATE_FILES = {
     "backends/aot/adapter.py": "make_fx, functional and fake tensors, partitioners",
     "backends/inductor/adapter.py": "Inductor's inner compile functions and settings",
+    "backends/boxed.py": "the C functions of operators",
     "graph/fake.py": "fake tensors",
     "graph/fx_adapter.py": "appending to FX graphs",
     "graph/op_rules.py": "which functions are operators, and classes of operators",

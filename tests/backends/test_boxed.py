@@ -1,0 +1,75 @@
+"""Boxed forwards: the list is emptied, and operators are called directly and yet as always."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, fx
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from capture.backends.boxed import boxed_forward
+
+
+def traced(*targets: Any) -> fx.GraphModule:
+    graph = fx.Graph()
+    value = graph.placeholder("x")
+    for target in targets:
+        value = graph.call_function(target, (value, 2))
+    graph.output((value,))
+    return fx.GraphModule(torch.nn.Module(), graph)
+
+
+def run(gm: fx.GraphModule, x: Tensor) -> Any:
+    inputs = [x]
+    result = boxed_forward(gm)(gm, inputs)
+    assert inputs == []
+    return result[0]
+
+
+@pytest.fixture
+def double() -> Iterator[Any]:
+    library = torch.library.Library("capture_boxed", "DEF")
+    library.define("times(Tensor x, int n) -> Tensor")
+    library.impl("times", lambda x, n: x * n, "CompositeImplicitAutograd")
+    yield torch.ops.capture_boxed.times.default
+    library._destroy()
+
+
+def test_operators_of_aten() -> None:
+    aten = torch.ops.aten
+    gm = traced(aten.mul.Scalar, aten.add.Scalar, aten.add.Scalar, torch.sub)
+    assert torch.equal(run(gm, torch.ones(3)), torch.full((3,), 4.0))
+
+
+def test_a_python_operator_with_a_gradient(double: Any) -> None:
+    x = torch.ones(3, requires_grad=True)
+    run(traced(double, double), x).sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad, torch.full((3,), 4.0))
+
+
+def test_a_dispatch_mode_sees_each_call() -> None:
+    seen = []
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    aten = torch.ops.aten
+    x = torch.ones(3)
+    with Mode():
+        run(traced(aten.mul.Scalar, aten.add.Scalar), x)
+    assert seen == [aten.mul.Scalar, aten.add.Scalar]
+
+
+def test_the_module_keeps_its_own_code() -> None:
+    gm = traced(torch.ops.aten.mul.Scalar)
+    run(gm, torch.ones(3))
+    assert "torch.ops.aten.mul.Scalar" in gm.code
+    assert torch.equal(gm(torch.ones(3))[0], torch.full((3,), 2.0))
