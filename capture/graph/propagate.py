@@ -258,6 +258,8 @@ class _Call:
                 raise NumberDecides(_DECIDES.format(self.name))
             found = outcome
         assert found is not None
+        # a number may be no probability
+        may_raise = may_raise or found.uses_rng
         return found._replace(may_raise=found.may_raise or may_raise)
 
     def invoke(self, stand_ins: list[torch.Tensor]) -> Any:

@@ -17,6 +17,8 @@ __all__ = ["Decisions", "Recording", "decides"]
 
 _MOST_QUESTIONS = 8
 
+# a probability out of range makes these raise
+_RAISING_ON_TENSORS = frozenset({"bernoulli_"})
 # their schemas do not say that running statistics are updated; positions: mean, var, training
 _NORMS_WITH_STATISTICS = {
     "aten::native_batch_norm": (3, 4, 5),
@@ -100,10 +102,12 @@ class Recording:
         base = name.removeprefix("aten::")
         if base in _BY_MASK and _only_masks(args):
             self.names.add("aten::add")  # what was broadcast to a mask's shape always fits
-        elif base not in RAISING_ON_INTEGERS or not _floating(args):
-            self.names.add(name)
-        else:
+        elif base in RAISING_ON_INTEGERS and _floating(args):
             self.names.add("aten::add")  # on floats these cannot raise
+        elif base in _RAISING_ON_TENSORS and not _has_tensor(args[1:]):
+            self.names.add("aten::uniform")  # a Python number is checked when the call is captured
+        else:
+            self.names.add(name)
         # by equality: the members of a func's tags are not always the same objects
         tags = func.tags
         if torch.Tag.nondeterministic_seeded in tags:
@@ -157,3 +161,7 @@ def _has_mask(args: Sequence[Any]) -> bool:
         isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8)
         for index in args[1]
     )
+
+
+def _has_tensor(args: Sequence[Any]) -> bool:
+    return any(isinstance(arg, torch.Tensor) for arg in args)

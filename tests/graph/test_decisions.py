@@ -66,3 +66,13 @@ def test_an_unknown_part_of_a_result_may_be_dropped() -> None:
     targets = pair.input(torch.tensor([[1, 2], [3, 1]]))
     lengths = pair.input(torch.tensor([5, 5]))
     pair.call(F.ctc_loss, log_probs, targets, lengths, pair.input(torch.tensor([2, 2])))
+
+
+def test_dropout_cannot_raise() -> None:
+    pair = Pair()
+    x = pair.input(torch.ones(3, requires_grad=True))
+    pair.graph.call("call_function", F.dropout, (x, 0.5, True))
+    assert pair.graph.uses_rng
+    assert not pair.graph.may_raise
+    pair.graph.call("call_method", "bernoulli_", (pair.input(torch.ones(3)), x))
+    assert pair.graph.may_raise
