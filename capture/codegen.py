@@ -44,6 +44,7 @@ from capture.variables.functions import (
     PartialVariable,
 )
 from capture.variables.gradients import is_none
+from capture.variables.identities import IdentityVariable
 from capture.variables.made_classes import DescriptorVariable, MadeClassVariable
 from capture.variables.objects import (
     MODELS,
@@ -70,6 +71,9 @@ __all__ = ["CannotRebuild", "Codegen"]
 def _is_shared(value: Any) -> bool:
     """True for constants of which Python has one object: the others keep their identity."""
     return value is None or type(value) is bool or (type(value) is int and -5 <= value <= 256)
+
+
+_NAMED_LITERALS = frozenset({"None", "True", "False", "..."})
 
 
 class CannotRebuild(GraphBreak):
@@ -269,8 +273,14 @@ def _list(cg: Codegen, v: ListVariable) -> str:
 def _tuple(cg: Codegen, v: TupleVariable) -> str:
     if v.value is not MISSING:
         return cg.const(v.value, "constant")
-    items = f"({cg.refs(v._items or [])})"
+    if v.value is not MISSING:
+        return cg.const(v.value, "constant")
+    parts = [cg.ref(i) for i in v._items or []]
+    items = f"({''.join(part + ', ' for part in parts)})"
     if v.cls is tuple:
+        if parts and all(part in _NAMED_LITERALS or not part[0].isalpha() for part in parts):
+            # The compiler would make one constant of all such tuples.
+            return cg.temp(f"{cg.const(tuple, 'tuple')}([{items[1:-1]}])")
         return cg.temp(items)
     if v.cls is torch.Size:
         return cg.temp(f"{cg.const(torch.Size, 'Size')}({items})")
@@ -553,6 +563,10 @@ def _partial(cg: Codegen, v: PartialVariable) -> str:
     return cg.temp(f"{make}({cg.ref(v.fn)}, {cg.refs(v.args)}**{{{keywords}}})")
 
 
+def _identity(cg: Codegen, v: IdentityVariable) -> str:
+    return cg.temp(f"{cg.const(id, 'id')}({cg.ref(v.target)})")
+
+
 def _super(cg: Codegen, v: SuperVariable) -> str:
     return cg.temp(f"{cg.const(super, 'super_type')}({cg.ref(v.cls)}, {cg.ref(v.instance)})")
 
@@ -667,6 +681,7 @@ _REBUILD: dict[type, Any] = {
     MethodVariable: _method,
     BuiltinVariable: _builtin,
     SuperVariable: _super,
+    IdentityVariable: _identity,
     IteratorVariable: _iterator,
     GeneratorVariable: _generator,
 }

@@ -730,6 +730,15 @@ class Translator:
             return BuiltinVariable(value, source)
         return self.wrap(value, source)
 
+    def is_held(self, v: Variable) -> bool:
+        """True if a variable or the stack of a frame that is being run refers to the value."""
+        for frame in self.frames:
+            cells = [cell.contents for cell in frame.cells.values()]
+            for held in (*frame.locals.values(), *frame.stack, *cells):
+                if held is v or (isinstance(held, LazyVariable) and held.real is v):
+                    return True
+        return False
+
     def root_globals(self) -> DictVariable:
         """The globals of the frame being captured."""
         found = self.wrap(self.func.__globals__, GlobalsSource())

@@ -351,6 +351,9 @@ class Tracer(Protocol):
     def raise_real(self, error: BaseException) -> NoReturn:
         """Raise in the traced program what a call made during capture raised."""
 
+    def is_held(self, v: Variable) -> bool:
+        """True if a variable or the stack of a frame that is being run refers to the value."""
+
     # the graph
 
     def graph_call(

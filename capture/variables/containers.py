@@ -256,10 +256,11 @@ class DictVariable(ObjectVariable):
         else:
             tracer.guard(LenIs(source, len(keys)))
             real = {}
+            values = {id(key): item for key, item in dict.items(value)}  # no look-up: it runs code
             for i, key in enumerate(keys):
                 variable = tracer.wrap(key, DictKeySource(source, i))
                 hashed = key_of(tracer, variable)
-                held = dict.__getitem__(value, key)
+                held = values[id(key)]
                 item = LazyVariable(held, self._place_of(source, i, key))
                 real[hashed] = (variable, item)
         for key, entry in overlay.items():

@@ -174,3 +174,27 @@ def test_text_of_bytes_and_escapes(check):
         return x + 1, str(b"\xc2\xa2", errors="strict"), ascii(Own()), str(b"a", "ascii")
 
     check(f, (X,))
+
+
+def test_keys_that_empty_their_dict(check):
+    class Key(int):
+        def __hash__(self):
+            return 13
+
+        def __eq__(self, other):
+            if len(d) > 1:
+                d.clear()
+            return False
+
+    d = {}
+
+    def f(x):
+        nonlocal d
+        d = {}
+        d = {Key(1): 1, Key(2): 2}
+        try:
+            return x + 1, len(dict.fromkeys(d))
+        except RuntimeError as error:
+            return x + 1, str(error)
+
+    check(f, (X,))

@@ -43,7 +43,7 @@ def constant(tracer: Translator, value: Any) -> Variable:
     """The variable of a constant of the code."""
     kind = type(value)
     if kind is tuple:
-        return TupleVariable([constant(tracer, v) for v in value])
+        return TupleVariable([constant(tracer, v) for v in value], tuple, value)
     if kind is frozenset:
         return SetVariable(None, frozenset, value)
     if isinstance(value, type):

@@ -18,11 +18,6 @@ def _inspection(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return None
 
 
-@rule(id)
-def _id(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    unsupported(reasons.UNKNOWN_CALLABLE, "id()")
-
-
 @rule(weakref.ref)
 def _weak_reference(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     unsupported(reasons.UNKNOWN_CALLABLE, "a weak reference made here")

@@ -23,6 +23,7 @@ from capture.variables.containers import (
     TupleVariable,
 )
 from capture.variables.functions import BuiltinVariable, MethodVariable
+from capture.variables.identities import IdentityVariable, comparable
 from capture.variables.iteration import items_of
 from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
 from capture.variables.operators.arithmetic import is_not_implemented, is_tensor_operand
@@ -205,6 +206,9 @@ def container_compare(
         return boolean(same == (symbol == "=="))
     if isinstance(left, BuiltinVariable) and isinstance(right, BuiltinVariable):
         return fold(tracer, fn, left.value, right.value)
+    if isinstance(left, IdentityVariable) and isinstance(right, IdentityVariable):
+        if symbol in ("==", "!=") and comparable(tracer, left, right):
+            return boolean(is_same(tracer, left.target, right.target) == (symbol == "=="))
     return None
 
 
@@ -256,6 +260,10 @@ def is_same(tracer: Tracer, left: Variable, right: Variable) -> bool:
     left, right = left.realize(tracer), right.realize(tracer)
     if left is right:
         return True
+    if isinstance(left, IdentityVariable) or isinstance(right, IdentityVariable):
+        if left.python_type() is not right.python_type():
+            return False
+        unsupported(reasons.UNKNOWN_OPERATION, "`is` on ids")
     if isinstance(left, ScalarVariable) or isinstance(right, ScalarVariable):
         return same_number(tracer, left, right)
     if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
