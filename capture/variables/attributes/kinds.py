@@ -85,8 +85,11 @@ def function_getattr(tracer: Tracer, fn: FunctionVariable, name: str) -> Variabl
         return tracer.wrap_static(known, None)
     if name in ("__name__", "__qualname__"):
         return ConstantVariable(fn.name if name == "__name__" else fn.qualname)
-    if name == "__annotations__" and fn.source is not None:
-        return tracer.wrap(fn.value.__annotations__, AttrSource(fn.source, name))
+    if name in ("__annotations__", "__type_params__") and fn.source is not None:
+        if hasattr(fn.value, name):  # the latter since 3.12
+            return tracer.wrap(getattr(fn.value, name), AttrSource(fn.source, name))
+    if name == "__type_params__" and fn.value is MISSING and hasattr(function_getattr, name):
+        return TupleVariable([])  # functions with type parameters are made by Python
     if fn.value is MISSING and name in ("__doc__", "__module__", "__annotations__"):
         return _made_function_part(tracer, fn, name)
     if name == "__code__":

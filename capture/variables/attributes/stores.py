@@ -22,7 +22,7 @@ from capture.variables.attributes.lookup import (
 )
 from capture.variables.base import DELETED, MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import NONE, ConstantVariable
-from capture.variables.containers import DictVariable
+from capture.variables.containers import DictVariable, TupleVariable
 from capture.variables.functions import CellVariable, FunctionVariable
 from capture.variables.gradients import store_grad
 from capture.variables.made_classes import MadeClassVariable, set_member
@@ -154,11 +154,18 @@ def object_setattr(tracer: Tracer, obj: ObjectVariable, name: str, value: Any) -
     tracer.effects.set_attr(obj, name, value)
 
 
+_FUNCTION_PARTS = frozenset(
+    ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__")
+)
+
+
 def store_function_part(tracer: Tracer, fn: FunctionVariable, name: str, value: Variable) -> bool:
     """Name, text or annotations of a function made during capture; False: an ordinary attribute."""
-    if name not in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
+    if name not in _FUNCTION_PARTS:
         return False
     value = value.realize(tracer)
+    if name == "__type_params__":  # none, as a function made here has
+        return isinstance(value, TupleVariable) and not value.items(tracer)
     if name in ("__name__", "__qualname__"):
         text = tracer.as_python(value)
         if type(text) is not str:
