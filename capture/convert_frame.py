@@ -408,6 +408,8 @@ class _Piece:
         """What is written to through one name must not be reached through another one later."""
         tracer = self.tracer
         self.guard_gradients()
+        if len(tracer.tensor_keys) > 1:
+            tracer.guard(AllDistinct(tuple(tracer.tensor_keys)))
         for source in tracer.graph.no_views:
             assert isinstance(source, Source)
             tracer.guard(ExprHolds((source,), is_no_view, f"{source.name} is no view"))

@@ -433,3 +433,16 @@ def test_attributes_put_on_tensors_are_seen(check):
         return first, second, third, f(p)
 
     check.script(program)
+
+
+def counted(first, second):
+    seen = {}
+    for t in (first, second):
+        seen[t] = seen.get(t, 0) + 1
+    return list(seen.values()), first + second
+
+
+def test_keys_that_become_the_same_tensor(check):
+    x, y = torch.ones(2), torch.ones(2)
+    report = check(counted, (x, y), (x, x))
+    assert not report.breaks

@@ -40,6 +40,8 @@ def hash_key(tracer: Tracer, v: Variable) -> Any:
     if isinstance(v, BuiltinVariable):
         return v.value
     if isinstance(v, TensorVariable):
+        if v.source is not None:
+            tracer.tensor_keys[v.source] = None
         return ObjectKey(v, id(v), None)
     if isinstance(v, (ClassVariable, ModuleVariable)) and v.value is not MISSING:
         kind = type(v.value)
