@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from capture.errors import CaptureError
-from capture.graph import fake, op_rules, sample
+from capture.graph import fake, generic, op_rules, sample
 from capture.graph.arguments import substitute
 from capture.graph.links import Links
 from capture.graph.recording import Decisions, Recording
@@ -205,6 +205,8 @@ class _Call:
         self.tensors = tensors
         self.scalars = scalars
         self.metas = [value.meta for value in tensors]
+        self.numbers: dict[int, int] = {}  # what stands for sizes, by their ``id``
+        self.is_generic = False  # whether sizes are made up
         self.probe: float | None = None  # what stands for the numbers of the graph
 
     def check(self) -> None:
@@ -234,9 +236,32 @@ class _Call:
     def run(self, state: TorchState) -> Outcome:
         """Find out what the call does."""
         if self.shapes is not None:
-            return self.run_on_fakes(state)
+            found = self.run_on_generic_sizes(state)
+            return self.run_on_fakes(state) if found is None else found
         outcome = self.run_on_samples(state)
         return self.run_on_fakes(state) if outcome is None else outcome
+
+    def run_on_generic_sizes(self, state: TorchState) -> Outcome | None:
+        """Run on real tensors with primes for the symbols; None if that tells nothing."""
+        shapes = self.shapes
+        assert shapes is not None
+        if any(scalar.pytype is int for scalar in self.scalars):
+            return None
+        point = generic.point_for(self.name, self.metas, self.args, self.kwargs, self.sizes, shapes)
+        if point is None:
+            return None
+        twin = _Call(
+            self.kind, self.target, self.args, self.kwargs, self.tensors, self.scalars, (), None
+        )
+        twin.metas = [point.at(meta) for meta in self.metas]
+        twin.probe = self.probe
+        twin.is_generic = True
+        twin.numbers = {id(value): point.value(value.dim) for value in self.sizes}
+        try:
+            outcome = twin.run_on_samples(state)
+        except (OperatorError, CannotPropagate):
+            return None
+        return None if outcome is None else _lifted(outcome, point)
 
     def run_for_any_number(self, state: TorchState) -> Outcome:
         """Find out what the call does whatever the numbers of the graph are.
@@ -268,6 +293,7 @@ class _Call:
         table.update((id(v), t) for v, t in zip(self.tensors, stand_ins, strict=True))
         if self.shapes is not None:
             table.update((id(v), self.shapes.symint(v.dim)) for v in self.sizes)
+        table.update(self.numbers)
         args, kwargs = substitute(self.args, table), substitute(self.kwargs, table)
         if self.kind == "call_method":
             return getattr(args[0], self.target)(*args[1:], **kwargs)
@@ -275,12 +301,18 @@ class _Call:
             return (self.target.stand_in or self.target)(*args, **kwargs)
         return self.target(*args, **kwargs)
 
+    def affordable(self) -> bool:
+        """Tell whether a run on real tensors costs little."""
+        if self.is_generic:
+            return sample.small(self.metas)
+        return sample.affordable(self.name, self.metas, self.args, self.kwargs)
+
     def run_on_samples(self, state: TorchState) -> Outcome | None:
         """Run on real tensors; None if that is not affordable or not conclusive."""
         if (
             self.name in op_rules.READS_DATA_UNSEEN
             or not op_rules.runs_on_samples(self.target)
-            or not sample.affordable(self.name, self.metas, self.args, self.kwargs)
+            or not self.affordable()
         ):
             return None
         stand_ins = [sample.make_real(meta) for meta in self.metas]
@@ -496,6 +528,26 @@ def _dim(n: Any, shapes: Shapes) -> Any:
         return shapes.dim(n)
     except Inexpressible as error:
         raise CannotPropagate(str(error)) from None
+
+
+def _lifted(outcome: Outcome, point: generic.Point) -> Outcome | None:
+    """Return what a call does with symbols for the primes in its metadata, or None."""
+    result = _lifted_result(outcome.result, point)
+    if result is None:
+        return None
+    changed = tuple((n, point.lifted(meta)) for n, meta in outcome.changed)
+    return outcome._replace(result=result, changed=changed)
+
+
+def _lifted_result(result: Any, point: generic.Point) -> Any:
+    if isinstance(result, FreshResult | ViewResult):
+        return result._replace(meta=point.lifted(result.meta))
+    if isinstance(result, SequenceResult):
+        items = tuple(_lifted_result(item, point) for item in result.items)
+        return None if None in items else result._replace(items=items)
+    if isinstance(result, ConstantResult) and not generic.liftable(result.value):
+        return None
+    return result
 
 
 def _has_new_tensor(result: Any) -> bool:

@@ -26,6 +26,7 @@ __all__ = [
     "place_in_autograd",
     "quiet",
     "running",
+    "small",
     "stop_spending",
 ]
 
@@ -206,6 +207,11 @@ def affordable(
         return False
     _spent += work + 8 * elements
     return True
+
+
+def small(metas: Sequence[TensorMeta]) -> bool:
+    """Tell whether tensors of sizes that were made up to be small are so as a whole."""
+    return sum(meta.numel for meta in metas) <= LIMIT >> 2
 
 
 def stop_spending() -> None:

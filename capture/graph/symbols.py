@@ -182,6 +182,15 @@ class Shapes:
             return int(expr)
         return n if expr == n.expr else Dim(expr, n.hint, self)
 
+    def settled_expr(self, dim: Dim) -> Any:
+        """Return a ``Dim``'s expression with all that has become known since it was made."""
+        return self.env.replace(dim.expr)
+
+    def is_two_or_more(self, symbol: Any) -> bool:
+        """Tell whether a symbol is a size, or a stride, that is never zero or one."""
+        number = self.inputs.get(symbol)
+        return number is not None and number.is_size and self.env.var_to_range[symbol].lower >= 2
+
     # --- decisions -----------------------------------------------------------------------------
 
     def holds(self, relation: Callable[[Any, Any], Any], left: Any, right: Any) -> bool:

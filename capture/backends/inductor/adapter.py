@@ -136,12 +136,19 @@ def compiling(mode: Any) -> Iterator[None]:
         mode: the mode of the graphs' fake tensors.
     """
     from torch._guards import TracingContext, tracing
+    from torch._inductor import config
     from torch._inductor.virtualized import V
 
     context = TracingContext(mode)
     # Strides of outputs are reported as expressions then, not as the numbers of this call.
     context.fakify_first_call = mode.shape_env is not None
-    with V.set_fake_mode(mode), tracing(context), torch._C._DisableAutocast():
+    with contextlib.ExitStack() as stack:
+        if mode.shape_env is not None:
+            # The cache would evaluate conditions on sizes that this graph has not as inputs.
+            stack.enter_context(config.patch(fx_graph_cache=False, fx_graph_remote_cache=False))
+        stack.enter_context(V.set_fake_mode(mode))
+        stack.enter_context(tracing(context))
+        stack.enter_context(torch._C._DisableAutocast())
         yield
 
 
