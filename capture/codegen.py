@@ -346,7 +346,10 @@ def _runs_code(key: Variable) -> bool:
 
 
 def _dict_method(cg: Codegen, v: DictVariable, name: str) -> str:
-    base = collections.OrderedDict if issubclass(v.cls, collections.OrderedDict) else dict
+    base: Any = dict
+    for kind in (collections.OrderedDict, types.MappingProxyType):
+        if issubclass(v.cls, kind):
+            base = kind
     return cg.const(getattr(base, name), f"{base.__name__}{name.strip('_')}")
 
 

@@ -24,7 +24,13 @@ from capture.variables.functions import (
     GeneratorVariable,
     IteratorVariable,
 )
-from capture.variables.objects import MODELS, ClassVariable, ObjectVariable, lookup_mro
+from capture.variables.objects import (
+    MODELS,
+    ClassVariable,
+    ObjectVariable,
+    is_static_type,
+    lookup_mro,
+)
 
 __all__ = [
     "DescriptorVariable",
@@ -109,6 +115,8 @@ def make_class(
             if real[key] is MISSING:
                 unsupported(reasons.CLASS_DEFINITION, name)
         else:
+            if meta is abc.ABCMeta and _may_be_abstract(value):
+                unsupported(reasons.CLASS_DEFINITION, name)
             real[key] = model_of(tracer, value)
     try:
         model: Any = meta(name, real_bases, real)
@@ -123,6 +131,12 @@ def make_class(
     _remember(tracer, model, made)
     tracer.mutations += 1
     return stamp(tracer, made)
+
+
+def _may_be_abstract(v: Variable) -> bool:
+    """True if ``__isabstractmethod__`` of a value of the body is the program's to say."""
+    known = (FunctionVariable, DescriptorVariable, ClassVariable)
+    return isinstance(v, ObjectVariable) and not isinstance(v, known) and not is_static_type(v.cls)
 
 
 def _real_base(v: Variable) -> type:

@@ -8,6 +8,7 @@ import abc
 import collections
 import enum
 import gc
+import inspect
 import sys
 import types
 import weakref
@@ -317,3 +318,53 @@ def test_loop_over_a_long_container_is_run_as_a_body() -> None:
 
     with capture.config.patch(unroll_instruction_limit=2000):
         check(fn)
+
+
+def test_module_of_a_package_that_is_not_imported_yet() -> None:
+    def fn() -> str:
+        from xml.sax import expatreader
+
+        return expatreader.__name__
+
+    sys.modules.pop("xml.sax.expatreader", None)
+    import xml.sax
+
+    vars(xml.sax).pop("expatreader", None)
+    assert capture.compile(fn, backend="eager")() == "xml.sax.expatreader"
+
+
+def test_iterating_over_the_values_of_a_mapping_proxy() -> None:
+    def fn(x: int, *, y: str = "a") -> None: ...
+
+    def names() -> list[str]:
+        seen = []
+        for parameter in inspect.signature(fn).parameters.values():
+            capture.graph_break()
+            seen.append(parameter.name)
+        return seen
+
+    check(names)
+
+
+def test_abstract_class_whose_descriptors_say_that_they_are_abstract() -> None:
+    class Descriptor:
+        def __init__(self, fn: Any) -> None:
+            self.fn = fn
+
+        @property
+        def __isabstractmethod__(self) -> bool:
+            return self.fn.__isabstractmethod__
+
+    def fn() -> bool:
+        class Made(abc.ABC):
+            @Descriptor
+            @abc.abstractmethod
+            def m(self) -> None: ...
+
+        try:
+            Made()
+        except TypeError:
+            return True
+        return False
+
+    check(fn)

@@ -262,9 +262,18 @@ def import_name(tracer: Translator, frame: Frame, inst: Instruction) -> None:
         imported_module(tracer, name)
         name = name.partition(".")[0]
     module = imported_module(tracer, name)
+    if names:
+        refuse_missing(name, names)
     tracer.load_builtin("__import__", builtins.__import__)
     del frame.stack[-2:]
     frame.stack.append(module)
+
+
+def refuse_missing(name: str, wanted: tuple[str, ...]) -> None:
+    """Leave to Python what ``from package import module`` still has to import."""
+    found = vars(sys.modules[name])
+    if "__path__" in found and any(n not in found for n in wanted):
+        unsupported(reasons.IMPORT, name)
 
 
 def imported_module(tracer: Translator, name: str) -> Variable:
