@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import itertools
 import operator
 import pickle
 from collections import OrderedDict, defaultdict, deque
@@ -113,6 +114,14 @@ def test_length_hints(check):
         )  # fmt: skip
 
     check(f, (X,), fullgraph=True)
+
+
+def test_length_hint_of_an_iterator_that_is_inlined(check):
+    def f(x):
+        it = itertools.repeat(None, 50)
+        return x + 1, operator.length_hint(it), operator.length_hint(itertools.count(), 3)
+
+    check(f, (X,))
 
 
 def test_deepcopy_of_plain_containers(check):

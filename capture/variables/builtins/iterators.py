@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import collections
+import operator
 import types
 from typing import Any
 
 from capture import break_reasons as reasons
+from capture.polyfills import original_of
 from capture.variables import operators
 from capture.variables.attributes import load_special
 from capture.variables.base import ObservedException, Tracer, Variable, unsupported
@@ -207,6 +209,14 @@ def _close(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 @rule(types.GeneratorType.throw)
 def _throw(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return tracer.throw_generator(_generator_of(args), args[1:])
+
+
+@rule(operator.length_hint)
+def _operator_length_hint(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    it = args[0]
+    if isinstance(it, GeneratorVariable) and original_of(it.fn.code) is not None:
+        unsupported(reasons.OPAQUE_ITERATOR, it.describe())  # the C iterator knows its length
+    return None
 
 
 _SIZED: tuple[Any, ...] = (
