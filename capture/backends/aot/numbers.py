@@ -1,7 +1,5 @@
 """Holds graphs that read Python numbers out of tensors (``step.item()`` of an optimizer).
 
-A float among the inputs is made one of these: another learning rate needs no other trace.
-
 Such a number is a symbol in the trace, and arithmetic with it is recorded operation by operation:
 what runs is the arithmetic of Python that eager does. Must not know how a graph is traced.
 """
@@ -9,13 +7,13 @@ what runs is the arithmetic of Python that eager does. Must not know how a graph
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import fx
 
-__all__ = ["for_symbols", "reads_numbers", "with_tensors"]
+__all__ = ["for_symbols", "reads_numbers"]
 
 
 def reads_numbers(gm: fx.GraphModule) -> bool:
@@ -39,22 +37,6 @@ def for_symbols(gm: fx.GraphModule) -> fx.GraphModule:
         copies[node] = graph.node_copy(node, copies.__getitem__)
         if node.op == "call_function":
             copies[node].target = _FOR_SYMBOLS.get(node.target, node.target)
-    return fx.GraphModule(gm, graph)
-
-
-def with_tensors(gm: fx.GraphModule, places: Sequence[int]) -> fx.GraphModule:
-    """Return the graph with the numbers at ``places`` of its inputs read out of tensors."""
-    graph = fx.Graph()
-    copies: dict[fx.Node, fx.Node] = {}
-    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    for node in placeholders:
-        copies[node] = graph.node_copy(node)
-    for place in places:
-        node = placeholders[place]
-        copies[node] = graph.call_method("item", (copies[node],))
-    for node in gm.graph.nodes:
-        if node.op != "placeholder":
-            copies[node] = graph.node_copy(node, copies.__getitem__)
     return fx.GraphModule(gm, graph)
 
 

@@ -15,7 +15,7 @@ from capture._native import disable_code
 from capture.backends.aot import adapter, runtime
 from capture.backends.aot.held_numbers import can_hold, hold, with_held_numbers
 from capture.backends.aot.joint import CannotTrace, Joint, trace_joint
-from capture.backends.aot.numbers import for_symbols, with_tensors
+from capture.backends.aot.numbers import for_symbols
 from capture.backends.aot.toolchain import Boxed, Parts, Toolchain
 from capture.backends.aot.writes import write_in_graph
 from capture.backends.boxed import boxed_forward
@@ -37,7 +37,6 @@ class Stage:
     """
 
     def __init__(self, gm: fx.GraphModule, toolchain: Toolchain) -> None:
-        self.original = gm
         self.gm = for_symbols(gm)
         self.toolchain = toolchain
         self.owned = dict([*gm.named_parameters(), *gm.named_buffers()])
@@ -46,11 +45,9 @@ class Stage:
 
     def compile(self, inputs: Sequence[Any]) -> Boxed:
         """Return the graph as a boxed function for inputs like these."""
-        floats = [i for i, value in enumerate(inputs) if type(value) is float]
-        if floats:
-            compiled = self._with_tensors(inputs, floats)
-            if compiled is not None:
-                return compiled
+        held = self._held(inputs)
+        if held is not None:
+            return held
         places = [i for i, value in enumerate(inputs) if isinstance(value, Tensor)]
         if any(map(adapter.is_symbolic, inputs)):
             return self._symbolic(inputs, places)
@@ -58,23 +55,8 @@ class Stage:
             return self._by_numbers(inputs, places)
         return self._specialize(inputs, places)
 
-    def _with_tensors(self, inputs: Sequence[Any], floats: Sequence[int]) -> Boxed | None:
-        """Trace with floats as tensors that the graph reads; None if that cannot be."""
-        stage = Stage(with_tensors(self.original, floats), self.toolchain)
-        compiled = stage.compile(_as_tensors(list(inputs), floats))
-        if compiled is stage.eager:
-            return None
-
-        def run(arguments: list[Any]) -> Any:
-            return compiled(_as_tensors(arguments, floats))
-
-        run._boxed_call = True  # type: ignore[attr-defined]
-        return run
-
     def _by_numbers(self, inputs: Sequence[Any], places: list[int]) -> Boxed:
         others = [i for i in range(len(inputs)) if i not in set(places)]
-        if self.toolchain.costly and (held := self._held(inputs, others)) is not None:
-            return held
         most = _MOST_COSTLY_VALUES if self.toolchain.costly else _MOST_VALUES
         compiled: dict[tuple[Any, ...], Boxed] = {}
 
@@ -97,9 +79,17 @@ class Stage:
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
-    def _held(self, inputs: Sequence[Any], numbers: Sequence[int]) -> Boxed | None:
-        """One compile for all values of the numbers; None if it cannot be."""
-        if not all(can_hold(inputs[i]) for i in numbers):
+    def _held(self, inputs: Sequence[Any]) -> Boxed | None:
+        """One trace for all values of the numbers; None if there are none, or it cannot be.
+
+        Integers often decide something: they are traced one by one where that costs little.
+        """
+        numbers = [
+            i
+            for i, value in enumerate(inputs)
+            if can_hold(value) and (self.toolchain.costly or type(value) is float)
+        ]
+        if not numbers:
             return None
         inner = Stage(with_held_numbers(self.gm, numbers), self.toolchain)
         tensors = list(inputs)
@@ -294,12 +284,6 @@ class Stage:
         if order is not None:
             backward = _reorder(backward, order)
         return joint, runtime.autograd_call(forward, backward, joint, copied, again)
-
-
-def _as_tensors(values: list[Any], floats: Sequence[int]) -> list[Any]:
-    for i in floats:
-        values[i] = torch.tensor(values[i], dtype=torch.float64)
-    return values
 
 
 def _saved(parts: Parts) -> list[fx.Node]:
