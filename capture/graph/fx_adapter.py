@@ -6,6 +6,8 @@ Must not know tensors. Every private name is used here only; checked on torch 2.
 from __future__ import annotations
 
 import linecache
+import sys
+import types
 import weakref
 from typing import Any
 
@@ -69,7 +71,21 @@ def make_graph_module(graph: fx.Graph, class_name: str) -> fx.GraphModule:
     return gm
 
 
+_waiting: list[str] = []
+
+
 def _evict(filename: str) -> None:
-    """Forget generated source, which FX would keep until the process ends."""
+    """Forget generated source, which FX would keep until the process ends.
+
+    ``linecache.checkcache`` expects all names that it began with to stay, and the collector may
+    come here in the midst of it: then they wait for the next module that dies.
+    """
     _graph_module._loader.eval_cache.pop(filename, None)
-    linecache.cache.pop(filename, None)
+    _waiting.append(filename)
+    frame: types.FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_filename == linecache.__file__:
+            return
+        frame = frame.f_back
+    while _waiting:
+        linecache.cache.pop(_waiting.pop(), None)

@@ -242,6 +242,8 @@ class DictVariable(ObjectVariable):
         overlay = self.entries
         try:
             keys = list(_native_iter(value))
+            values = {id(key): item for key, item in dict.items(value)}  # no look-up: it runs code
+            held = [values[id(key)] for key in keys]
         except (KeyError, RuntimeError):  # an ordered dict that was changed behind its back
             unsupported(reasons.UNKNOWN_OPERATION, f"the keys of {source.name}")
         if all(is_constant_key(k) for k in keys):
@@ -249,19 +251,17 @@ class DictVariable(ObjectVariable):
             real: dict[Any, Any] = {
                 k: (
                     ConstantVariable(k),
-                    LazyVariable(dict.__getitem__(value, k), DictItemSource(source, k)),
+                    LazyVariable(item, DictItemSource(source, k)),
                 )
-                for k in keys
+                for k, item in zip(keys, held, strict=True)
             }
         else:
             tracer.guard(LenIs(source, len(keys)))
             real = {}
-            values = {id(key): item for key, item in dict.items(value)}  # no look-up: it runs code
             for i, key in enumerate(keys):
                 variable = tracer.wrap(key, DictKeySource(source, i))
                 hashed = key_of(tracer, variable)
-                held = values[id(key)]
-                item = LazyVariable(held, self._place_of(source, i, key))
+                item = LazyVariable(held[i], self._place_of(source, i, key))
                 real[hashed] = (variable, item)
         for key, entry in overlay.items():
             if entry is DELETED:

@@ -22,6 +22,7 @@ from capture.graph import (
     OutputGraph,
     ScalarValue,
     TensorValue,
+    fx_adapter,
 )
 from capture.graph.verify import verify
 
@@ -254,6 +255,17 @@ def test_source_goes_with_the_module() -> None:
     gc.collect()
     assert filename not in graph_module._loader.eval_cache
     assert filename not in linecache.cache
+
+
+def test_generated_source_stays_while_the_line_cache_is_checked() -> None:
+    linecache.cache["<first>"] = (0, None, [], "<first>")
+    linecache.cache["<second>"] = (0, None, [], "<second>")
+    scope: dict[str, Any] = {"evict": fx_adapter._evict, "linecache": linecache}
+    text = "def check():\n evict('<second>')\n return linecache.cache['<second>']\n"
+    exec(compile(text, linecache.__file__, "exec"), scope)
+    assert scope["check"]()
+    fx_adapter._evict("<first>")
+    assert not {"<first>", "<second>"} & linecache.cache.keys()
 
 
 def test_verify_finds_faults() -> None:

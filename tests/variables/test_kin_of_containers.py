@@ -207,3 +207,15 @@ def test_keys_that_empty_their_dict(check):
             return x + 1, str(error)
 
     check(f, (X,))
+
+
+def test_an_ordered_dict_changed_behind_its_back(check):
+    def f(x):
+        d = OrderedDict(a=1)
+        dict.clear(d)
+        try:
+            return x + 1, len(d), list(dict.items(d)), list(d.items())
+        except (KeyError, RuntimeError) as error:
+            return x + 1, type(error).__name__
+
+    check(f, (X,))
