@@ -232,16 +232,39 @@ def test_sizes_zero_and_one_have_graphs_of_their_own() -> None:
         both.agree(torch.randn(b, t, 8))
 
 
+def test_a_loop_over_a_size_has_a_graph_for_each_count() -> None:
+    def loop(x: Tensor) -> Tensor:
+        for i in range(x.shape[0] // 4):
+            x = x + i
+        return x
+
+    both = Compiled(loop)
+    for n in (4, 5, 7, 8, 11, 6, 9):
+        both.agree(_data(n, 3))
+    assert both.counter.graph_count <= 4
+
+
+def test_ragged_lists_have_a_graph_for_each_number_of_items() -> None:
+    def ragged(xs: list[Tensor]) -> Any:
+        longest = max(x.shape[0] for x in xs)
+        return torch.stack([F.pad(x, (0, 0, 0, longest - x.shape[0])) for x in xs])
+
+    both = Compiled(ragged)
+    for sizes in [(2, 5), (4, 3), (6, 2), (9, 9), (3, 8), (2, 3, 4), (5, 6, 9), (8, 4, 3)]:
+        both.agree([_data(n, 4) for n in sizes])
+    assert both.counter.graph_count <= 5
+
+
 def test_the_cache_of_a_decoder_grows() -> None:
     def step(x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        keys, values = torch.cat([keys, x], 1), torch.cat([values, x * 2], 1)
+        keys, values = torch.cat([keys, x], 1), torch.cat([values, x], 1)
         return F.scaled_dot_product_attention(x, keys, values), keys, values
 
     counter = GraphCounter()
     compiled = capture.compile(step, backend=counter)
     for fn in (compiled,):
         mine = eager = (torch.randn(2, 1, 8), torch.randn(2, 1, 8), torch.randn(2, 1, 8))
-        for _ in range(64):
+        for _ in range(256):
             mine, eager = fn(*mine), step(*eager)
             torch.testing.assert_close(mine, eager, rtol=0, atol=0)
     assert counter.graph_count <= 3
