@@ -23,6 +23,7 @@ __all__ = [
     "base_of",
     "bind_numbers",
     "clear_saved",
+    "copy_all",
     "core_aten_decompositions",
     "count_writes",
     "default_partition",
@@ -106,6 +107,11 @@ def same_storage(tensors: Sequence[object], written: Sequence[int]) -> bool:
     if len(set(keys)) == len(keys):
         return False
     return any(keys.count(keys[i]) > 1 for i in written)
+
+
+def copy_all(tensors: list[Tensor], values: list[Tensor]) -> None:
+    """Write to each tensor its new value."""
+    torch._foreach_copy_(tensors, values)
 
 
 def count_writes(tensors: Sequence[Tensor]) -> None:

@@ -219,6 +219,12 @@ def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:
     positions = [each.index for each in written]
     in_graph = [each.index for each in written if each.in_graph]
     outside = [each for each in written if not each.in_graph]
+    plain = [
+        (each.index, each.source)
+        for each in outside
+        if each.source is not None and each.geometry is None and not each.differentiable
+    ]
+    outside = [each for each in outside if (each.index, each.source) not in set(plain)]
     kept = sorted({o.index for o in outputs if o.kind == "input"} | set(positions))
     freed = any(o.freed is not None for o in outputs)
     views = freed or any(o.view is not None for o in outputs)
@@ -239,6 +245,9 @@ def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:
             adapter.count_writes([ours[i] for i in in_graph])
         for each in outside:
             _write(ours[each.index], each, results)
+        if plain:
+            with torch.no_grad():
+                adapter.copy_all([ours[i] for i, _ in plain], [results[k] for _, k in plain])
         if in_order:
             found = results
         elif simple:
