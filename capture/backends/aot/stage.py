@@ -13,7 +13,7 @@ from torch import Tensor, fx
 from capture import logs
 from capture._native import disable_code
 from capture.backends.aot import adapter, runtime
-from capture.backends.aot.held_numbers import can_hold, hold, with_held_numbers
+from capture.backends.aot.held_numbers import can_hold, hold, split_numbers
 from capture.backends.aot.joint import CannotTrace, Joint, trace_joint
 from capture.backends.aot.numbers import for_symbols
 from capture.backends.aot.toolchain import Boxed, Parts, Toolchain
@@ -91,22 +91,34 @@ class Stage:
         ]
         if not numbers:
             return None
-        inner = Stage(with_held_numbers(self.gm, numbers), self.toolchain)
-        tensors = list(inputs)
-        for i in numbers:
-            tensors[i] = hold(inputs[i])
-        compiled = inner.compile(tensors)
-        if compiled is inner.eager:
+        split = split_numbers(self.gm, numbers)
+        met = split.prelude(*[inputs[i] for i in numbers])[: split.met]
+        if not all(map(can_hold, met)):
             return None
+        places = [i for i in range(len(inputs)) if i not in set(numbers)]
+        compiled: Boxed | None = None
+        if split.rest is not None:
+            inner = Stage(split.rest, self.toolchain)
+            compiled = inner.compile([*(inputs[i] for i in places), *map(hold, met)])
+            if compiled is inner.eager:
+                return None
         kinds = [(i, type(inputs[i])) for i in numbers]
+        met_kinds = list(map(type, met))
+        outputs, count = split.outputs, split.met
 
         def run(arguments: list[Any]) -> Any:
-            for i, kind in kinds:
-                value = arguments[i]
-                if type(value) is not kind or not can_hold(value):
-                    return self.eager(arguments)
-                arguments[i] = hold(value)
-            return compiled(arguments)
+            if any(type(arguments[i]) is not kind for i, kind in kinds):
+                return self.eager(arguments)
+            known = split.prelude(*[arguments[i] for i in numbers])
+            met = known[:count]
+            if list(map(type, met)) != met_kinds or not all(map(can_hold, met)):
+                return self.eager(arguments)
+            given = [arguments[i] for i in places]
+            arguments.clear()
+            given += map(hold, met)
+            results = () if compiled is None else compiled(given)
+            found = tuple(results[i] if rest else known[i] for rest, i in outputs)
+            return found[0] if split.single else found
 
         run._boxed_call = True  # type: ignore[attr-defined]
         return run

@@ -65,3 +65,25 @@ def test_number_that_decides_a_shape_is_compiled_for_two_values_only() -> None:
     for n in (2, 3, 4, 6, 2):
         assert compiled([x, n])[0].shape[0] == n
     assert toolchain.graphs <= 2
+
+
+def test_arithmetic_of_numbers_runs_before_the_graph() -> None:
+    def function(x: Tensor, n: Any, m: Any) -> tuple[Any, ...]:
+        rate = m * 0.5 + n
+        return x * rate, n + 1, x + m, 3
+
+    x = torch.randn(4)
+    compiled, toolchain = _compile(function, x, 1, 0.5)
+    for n, m in ((1, 0.5), (2, 0.25), (30, -1.0)):
+        ours, expected = compiled([x, n, m]), function(x, n, m)
+        assert ours[1] == expected[1]
+        assert ours[3] == 3
+        assert torch.equal(ours[0], expected[0])
+        assert torch.equal(ours[2], expected[2])
+    assert toolchain.graphs == 1
+
+
+def test_graph_of_numbers_alone_is_not_compiled() -> None:
+    compiled, toolchain = _compile(lambda n, m: (n + m, n * 2), 1, 2)
+    assert compiled([5, 6]) == (11, 10)
+    assert toolchain.graphs == 0
