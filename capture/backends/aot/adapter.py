@@ -145,9 +145,8 @@ def make_one_of_many(tensor: Tensor) -> None:
 # -- torch's state ---------------------------------------------------------------------------------
 
 
-def any_autocast() -> bool:
-    """Tell whether autocast is on for any device."""
-    return torch._C._is_any_autocast_enabled()
+#: Tells whether autocast is on for any device.
+any_autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled
 
 
 def autocast_off() -> AbstractContextManager[object]:

@@ -30,14 +30,15 @@ def inference_call(forward: Boxed, owned: Sequence[int] = ()) -> Boxed:
 
     def run(inputs: list[Any]) -> Sequence[Any]:
         with torch.no_grad():
-            return _without_autocast(forward, inputs)
+            results = _without_autocast(forward, inputs)
+        return results if type(results) is tuple else tuple(results)
 
     def run_owned(inputs: list[Any]) -> Sequence[Any]:
         with torch.no_grad():
             results = list(_without_autocast(forward, inputs))
             for i in owned:
                 results[i] = results[i].detach()
-            return results
+            return tuple(results)
 
     return run_owned if owned else run
 
@@ -232,6 +233,11 @@ def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:
     simple = not kept and not views and len(forward_only) == len(outputs)
     in_order = simple and forward_only == list(range(joint.forward_outputs))
     single, grad_mode = joint.single, joint.grad_mode
+
+    if in_order and not positions and not single and grad_mode is None:
+        # Nothing to do around it.
+        call._boxed_call = True  # type: ignore[attr-defined]
+        return call
 
     def run(inputs: list[Any]) -> Any:
         if positions and adapter.same_storage(inputs, positions):
