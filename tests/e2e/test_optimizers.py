@@ -396,6 +396,8 @@ def test_gradient_scaler():
             fn(optimizer, scaler)
         results.append(([p.detach() for p in ps], scaler.state_dict()))
     assert not difference(*results)
+    # whether the step is left out is known only when the graph has run
+    assert {b.reason_id for b in counters.snapshot().breaks} == {"CAP0002"}
 
 
 # --- hooks, closures, what happens between steps --------------------------------------------------

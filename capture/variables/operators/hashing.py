@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from capture import break_reasons as reasons
+from capture.guards.kinds import IdIs
 from capture.variables.attributes import type_source_of
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
@@ -20,6 +21,7 @@ from capture.variables.containers import (
     TupleVariable,
 )
 from capture.variables.functions import BuiltinVariable, MethodVariable
+from capture.variables.identities import IdentityVariable
 from capture.variables.objects import (
     ClassVariable,
     ModuleVariable,
@@ -39,6 +41,8 @@ def hash_key(tracer: Tracer, v: Variable) -> Any:
         return v.specialize(tracer).value
     if isinstance(v, BuiltinVariable):
         return v.value
+    if isinstance(v, IdentityVariable):
+        return _address(tracer, v)
     if isinstance(v, TensorVariable):
         if v.source is not None:
             tracer.tensor_keys[v.source] = None
@@ -81,6 +85,18 @@ def hash_key(tracer: Tracer, v: Variable) -> Any:
                 return ObjectKey(v, hash(result.value), None if plain else tracer)
             return ObjectKey(v, id(v), None) if raw is torch.nn.Module.__hash__ else _unhashable(v)
     return _unhashable(v)
+
+
+def _address(tracer: Tracer, v: IdentityVariable) -> Any:
+    """The ``id`` of an object of the program as a key: it is this one's, so the object is guarded.
+
+    A registry of what belongs to each object is kept like this.
+    """
+    target = v.target.realize(tracer)
+    if not isinstance(target, ObjectVariable) or target.value is MISSING or target.source is None:
+        return _unhashable(v)
+    tracer.guard(IdIs(target.source, target.value))
+    return id(target.value)
 
 
 def _unhashable(v: Variable) -> Any:
