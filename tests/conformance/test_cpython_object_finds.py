@@ -368,3 +368,8 @@ def test_abstract_class_whose_descriptors_say_that_they_are_abstract() -> None:
         return False
 
     check(fn)
+
+
+@pytest.mark.parametrize("call", [lambda: set.add(0), lambda: list.append(()), lambda: dict.get(1)])
+def test_method_of_a_type_on_another_type(call: Callable[[], Any]) -> None:
+    check(call)

@@ -42,7 +42,8 @@ def check(
                 return _in_place(value, args, kwargs)
     elif least <= given <= most:
         return args, kwargs
-    _misfit(tracer, value, given, list(kwargs))
+    receiver = args[0].python_type() if args else None
+    _misfit(tracer, value, given, list(kwargs), receiver)
 
 
 def _in_place(
@@ -59,9 +60,13 @@ def _in_place(
     return args, kwargs
 
 
-def _misfit(tracer: Tracer, value: Any, given: int, names: list[str]) -> NoReturn:
+def _misfit(
+    tracer: Tracer, value: Any, given: int, names: list[str], receiver: type | None
+) -> NoReturn:
     arguments: list[Any] = [None] * given
     owner = getattr(value, "__objclass__", None)
+    if owner is not None and receiver is not None and not issubclass(receiver, owner):
+        unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError: {owner.__name__} is wanted")
     try:
         if owner is not None and given:
             arguments[0] = owner()
