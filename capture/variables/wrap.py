@@ -283,7 +283,7 @@ def symbolic_sizes(
         step: Any = 1
         for n in reversed(shape):
             strides.insert(0, step)
-            step = tracer.graph.product((step, n))
+            step = tracer.graph.product((step, max(n, 1) if type(n) is int else n))
         return facts, tuple(shape), tuple(strides)
     # a stride of zero or one means too much to vary
     demanded = tuple(

@@ -29,6 +29,18 @@ def test_a_marked_dimension_is_symbolic_at_once(counter: GraphCounter) -> None:
     assert counter.graph_count == 1
 
 
+def test_a_marked_tensor_may_be_empty_in_another_dimension(counter: GraphCounter) -> None:
+    def program(x: torch.Tensor) -> Any:
+        y = x + 1
+        return y.shape, y.stride(), x.stride(), y.T.shape
+
+    f: Any = capture.compile(program, backend=counter)
+    for n in (3, 5):
+        x = torch.ones(n, 0)
+        capture.mark_dynamic(x, 0)
+        assert f(x) == program(x)
+
+
 def test_marks_of_torch_are_honoured(counter: GraphCounter) -> None:
     f: Any = capture.compile(lambda x: x * 2, backend=counter)
     x = torch.ones(3, 2)
