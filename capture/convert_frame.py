@@ -243,7 +243,8 @@ class _Piece:
         self.code = func.__code__
         self.break_at = break_at
         self.name = f"{self.code.co_name}_{converter.pieces}"
-        policy = Policy(self.options.dynamic, history.seen)
+        static = bool(getattr(self.options.backend, "static_shapes", False))
+        policy = Policy(self.options.dynamic, history.seen, static=static)
         self.tracer = Translator(self.name, func, policy, break_at, self.family.run_loops)
         self.given = self.tracer.given  # by their place among the values
         if not self.family.works:

@@ -88,11 +88,13 @@ class Policy:
     Args:
         dynamic: the option of ``capture.compile``: True for all sizes of arguments, False for none
             but what is marked, None for what was seen to change.
+        static: the backend takes static sizes only, whatever is marked.
         seen: what the site has seen; marks are noted there, so that they last.
     """
 
-    def __init__(self, dynamic: bool | None, seen: Seen) -> None:
+    def __init__(self, dynamic: bool | None, seen: Seen, *, static: bool = False) -> None:
         self.dynamic = dynamic
+        self.static = static
         self.seen = seen
 
     def number(self, source: Source, value: object) -> bool:
@@ -109,6 +111,8 @@ class Policy:
         Raises:
             UserError: if a dimension is marked that cannot vary.
         """
+        if self.static:
+            return None
         marks = _Marks.of(value)
         shape = tuple(value.shape)
         if 0 in shape and not marks.dynamic:

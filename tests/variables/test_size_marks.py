@@ -109,6 +109,15 @@ def test_dynamic_false_is_static(counter: GraphCounter) -> None:
     assert counter.graph_count == 3
 
 
+def test_a_backend_may_ask_for_static_sizes(counter: GraphCounter) -> None:
+    asking: Any = counter
+    asking.static_shapes = True
+    f: Any = capture.compile(lambda x: x + 1, backend=counter, dynamic=True)
+    for n in (3, 4, 5):
+        f(torch.ones(n, 2))
+    assert counter.graph_count == 3
+
+
 def test_a_pattern_names_inputs(counter: GraphCounter) -> None:
     f: Any = capture.compile(lambda x, y: x.sum() + y.sum(), backend=counter)
     with capture.config.patch(dynamic_sources="y,z*"):
