@@ -49,6 +49,7 @@ def _resume(
     depth = len(tracer.frames) - 1
     try:
         if thrown is not None:
+            tracer.set_context(thrown)
             tracer.unwind(ObservedException(thrown), depth)
         tracer.run_until(depth)
     except ObservedException as signal:

@@ -169,3 +169,20 @@ def test_regular_expressions_on_constants() -> None:
         return found.groups(), found.span(), bool(pattern.match("!")), re.findall("a", "aba")
 
     assert not breaks(fn)
+
+
+def test_exception_thrown_into_a_handler_of_a_generator_has_its_context() -> None:
+    def numbers() -> Iterator[int]:
+        try:
+            raise KeyError("a")
+        except KeyError:
+            yield 1
+
+    def fn() -> Any:
+        made = numbers()
+        next(made)
+        with unittest.TestCase().assertRaises(ValueError) as caught:
+            made.throw(ValueError)
+        return type(caught.exception.__context__)
+
+    breaks(fn)
