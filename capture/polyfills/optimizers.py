@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.optim import optimizer as torch_optimizer
 
-__all__ = ["OPTIMIZERS", "QUIET", "WRAPPERS", "WRAPPER_NAMES", "UnrecordedRange"]
+__all__ = ["OPTIMIZERS", "QUIET", "WRAPPERS", "WRAPPER_NAMES", "UnrecordedRange", "undisabled"]
 
 
 def step_in_grad_mode(

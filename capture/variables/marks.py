@@ -25,6 +25,17 @@ def mark(fn: Any, marker: str) -> None:
         _native[target] = marker
 
 
+def patched(fn: types.FunctionType) -> types.FunctionType | None:
+    """What another frontend has put its own ``disable`` around, in the place of its user.
+
+    At its first use torch.compile does so to the functions of torch's optimizers.
+    """
+    original = fn.__dict__.get("_torchdynamo_orig_callable")
+    if isinstance(original, types.FunctionType) and fn.__dict__.get("_torchdynamo_disable"):
+        return original
+    return None
+
+
 def marker_of(fn: Any) -> str | None:
     """The mark of a function, or None."""
     if not isinstance(fn, types.FunctionType):

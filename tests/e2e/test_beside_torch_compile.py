@@ -147,3 +147,27 @@ def test_interleaved_in_two_threads():
         thread.join(120)
     assert not any(thread.is_alive() for thread in threads)
     assert wrong == []
+
+
+def test_optimizers_that_torch_compile_has_patched():
+    def run(compiler):
+        torch.manual_seed(0)
+        model = nn.Linear(4, 4)
+        optimizer = torch.optim.Adam(model.parameters())
+
+        def step(x):
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+
+        step = compiler(step)
+        for _ in range(4):
+            step(torch.ones(2, 4))
+        return [p.detach().clone() for p in model.parameters()]
+
+    torch.compile(torch.sin, backend="eager")(X)  # the first use patches
+    assert hasattr(torch.optim.Adam._init_group, "_torchdynamo_disable")
+    expected = run(lambda fn: fn)
+    capture.reset()
+    found = run(lambda fn: capture.compile(fn, backend="eager", fullgraph=True))
+    assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))

@@ -13,7 +13,7 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.polyfills import polyfill_for
-from capture.polyfills.optimizers import OPTIMIZERS, WRAPPER_NAMES, WRAPPERS
+from capture.polyfills.optimizers import OPTIMIZERS, WRAPPER_NAMES, WRAPPERS, undisabled
 from capture.variables import operators, torch_calls
 from capture.variables.base import MISSING, FrameRequest, Tracer, Variable, unsupported
 from capture.variables.builtins import arity
@@ -22,7 +22,7 @@ from capture.variables.builtins.registry import PYTHON_RULES, RULES
 from capture.variables.constant import ConstantVariable
 from capture.variables.containers import DictVariable, SequenceVariable, SetVariable, TupleVariable
 from capture.variables.functions import BuiltinVariable, FunctionVariable
-from capture.variables.marks import DISABLE, GRAPH
+from capture.variables.marks import DISABLE, GRAPH, patched
 from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro
 from capture.variables.tensor import TensorVariable
 
@@ -141,7 +141,7 @@ def call_wrapper(
     tracer: Tracer, fn: FunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
 ) -> Variable | FrameRequest | None:
     """Call what a polyfill gives for a wrapper around a function of torch's optimizers."""
-    name, equivalent = WRAPPERS[fn.code]
+    name, equivalent = WRAPPERS.get(fn.code, ("fn", undisabled))
     wrapped = fn.closure[fn.code.co_freevars.index(name)].get(tracer)
     wrapped = None if wrapped is None else wrapped.realize(tracer)
     if not isinstance(wrapped, FunctionVariable):
@@ -163,13 +163,17 @@ def python_rule(
     handler = PYTHON_RULES.get(value)
     if handler is not None:
         return handler(tracer, [a.realize(tracer) for a in args], kwargs)
-    marker = tracer.function_marker(value)
-    if marker is not None:
-        return call_marked(tracer, value, marker, args, kwargs)
-    if fn.code.co_name in WRAPPER_NAMES and fn.code in WRAPPERS:
+    if (fn.code.co_name in WRAPPER_NAMES and fn.code in WRAPPERS) or (
+        "fn" in fn.code.co_freevars
+        and (original := patched(value)) is not None
+        and original.__code__.co_filename.startswith(OPTIMIZERS)
+    ):
         result = call_wrapper(tracer, fn, args, kwargs)
         if result is not None:
             return result
+    marker = tracer.function_marker(value)
+    if marker is not None:
+        return call_marked(tracer, value, marker, args, kwargs)
     if fn.code.co_filename.startswith(_TORCH_FRONTEND):
         # What torch.compile made (it calls itself as the function that it wraps).
         unsupported(reasons.UNKNOWN_CALLABLE, f"torch.compile: {fn.qualname}")
