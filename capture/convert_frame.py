@@ -7,6 +7,7 @@ translation again with a break further out; translation is deterministic, so pla
 
 from __future__ import annotations
 
+import functools
 import time
 import traceback
 import types
@@ -620,10 +621,10 @@ class _Piece:
         for leave in reversed(exits):
             cg.lines.append(f"{cg.ref(leave)}(None, None, None)")
         cg.settle()
+        if not cg.lines:
+            return (functools.partial(locate, gm=gm) if has_locations(gm) else None), ()
         if has_locations(gm):
             cg.lines.append(f"{cg.const(locate, 'locate')}(error, {cg.const(gm, 'graph')})")
-        if not cg.lines:
-            return None, ()
         fn, _ = cg.finish("None", self.code.co_qualname, "error")
         for source in cg.captures:
             if source not in captures:
