@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from capture import _native
 from capture import break_reasons as reasons
 from capture.guards.kinds import ExprHolds
 from capture.variables.base import LazyVariable, Variable, unsupported
@@ -35,6 +36,8 @@ _HOLDS_NOTHING = frozenset(
         torch.dtype, torch.device,
     }
 )  # fmt: skip
+
+_FRONTENDS = ("capture.", "torch._dynamo.", "torch._guards")
 
 
 def may_have_ended(tracer: Translator) -> bool:
@@ -72,7 +75,21 @@ def _is_silent(reference: Any) -> bool:
     if not issubclass(type(reference), weakref.ref):
         return False  # a proxy does not tell
     callback = weakref.ref.__dict__["__callback__"].__get__(reference)
-    return callback is None or type(callback).__module__ == "capture._native"  # a guard's own
+    return callback is None or _is_a_frontends(callback)
+
+
+def _is_a_frontends(callback: Any) -> bool:
+    """True for what makes guards fail whose object died: ours, and those of torch.compile."""
+    if type(callback) is types.BuiltinFunctionType:
+        return type(callback.__self__).__module__ == _native.__name__
+    if type(callback) is types.MethodType:
+        callback = callback.__func__
+    if type(callback) is not types.FunctionType:
+        return False
+    module = callback.__globals__.get("__name__")
+    return type(module) is str and module.startswith(
+        ("capture.", "torch._dynamo.", "torch._guards")
+    )
 
 
 def _holds(value: Any) -> bool:

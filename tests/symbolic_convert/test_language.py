@@ -62,22 +62,13 @@ def test_newer_construct(check, name):
     check(within(names[name]), (X, captured), (X, broken), backward=False)
 
 
-_OUTSIDE = "occurs in class bodies and modules only, which Python runs"
 _ASYNC = "coroutines are run by Python"
 _TYPES = "type parameters and aliases are made by Python"
 _GROUPS = "the parts of an exception group are split by Python"
 
 #: Operations without a handler, and why: they break the graph and Python runs them.
 DELIBERATE = {
-    Op.LOAD_CLASSDEREF: _OUTSIDE,
-    Op.LOAD_FROM_DICT_OR_DEREF: _OUTSIDE,
-    Op.LOAD_FROM_DICT_OR_GLOBALS: _OUTSIDE,
-    Op.LOAD_LOCALS: _OUTSIDE,
-    Op.LOAD_NAME: _OUTSIDE,
-    Op.STORE_NAME: _OUTSIDE,
-    Op.DELETE_NAME: _OUTSIDE,
-    Op.SETUP_ANNOTATIONS: _OUTSIDE,
-    Op.IMPORT_STAR: _OUTSIDE,
+    Op.IMPORT_STAR: "occurs in modules only, which Python runs",
     Op.NOP: "is never decoded",
     Op.INTRINSIC_2: _TYPES,
     Op.CHECK_EG_MATCH: _GROUPS,
