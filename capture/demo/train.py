@@ -40,7 +40,7 @@ def train(
 def make_optimizer(
     model: nn.Module, *, steps: int, learning_rate: float = 3e-3, warm_up: int = 10
 ) -> tuple[optim.Optimizer, LambdaLR]:
-    """Return AdamW, with weight decay on matrices only, and a warm-up and cosine schedule."""
+    """Return AdamW, with weight decay on matrices only, and a warmed-up cosine schedule."""
     matrices = [each for each in model.parameters() if each.dim() >= 2]
     others = [each for each in model.parameters() if each.dim() < 2]
     optimizer = optim.AdamW(
@@ -50,9 +50,8 @@ def make_optimizer(
     )
 
     def factor(step: int) -> float:
-        if step < warm_up:
-            return (step + 1) / warm_up
-        progress = min(1.0, (step - warm_up) / max(1, steps - warm_up))
-        return 0.1 + 0.45 * (1.0 + math.cos(math.pi * progress))
+        # Without a branch: a schedule that takes another path recompiles when it does.
+        warmth = 1.0 - math.exp(-(step + 1) / warm_up)
+        return warmth * (0.1 + 0.45 * (1.0 + math.cos(math.pi * step / steps)))
 
     return optimizer, LambdaLR(optimizer, factor)
