@@ -103,7 +103,10 @@ def test_schedule_warms_up_and_decays() -> None:
         rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         scheduler.step()
-    assert rates[:5] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
-    assert rates[5:] == sorted(rates[5:], reverse=True)
-    assert rates[-1] >= 0.1
+    assert rates[0] < 0.2
+    top = rates.index(max(rates))
+    assert 3 < top < 15
+    assert rates[:top] == sorted(rates[:top])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert 0.1 < rates[-1] < 0.2
     assert [group["weight_decay"] for group in optimizer.param_groups] == [0.1, 0.0]
