@@ -117,6 +117,8 @@ def throw(tracer: Translator, generator: GeneratorVariable, args: list[Variable]
         exception = tracer.call(exception, args[1:2] if len(args) > 1 else [], {}).realize(tracer)
     elif len(args) > 1 and not all(is_none(a.realize(tracer)) for a in args[1:]):
         unsupported(reasons.UNKNOWN_OPERATION, "generator.throw() with three arguments")
+    if not issubclass(exception.python_type(), BaseException):
+        unsupported(reasons.UNKNOWN_OPERATION, "generator.throw() of what is no exception")
     if generator.state != "suspended":
         tracer.mutations += generator.state != "finished"
         generator.state = "finished"

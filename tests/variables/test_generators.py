@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 import torch
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -550,3 +551,31 @@ def test_compiled_generator_function(check):
         return next(g), g.send(5), list(g)
 
     check.script(program)
+
+
+class _NoException(Exception):
+    """A class whose calls make something else."""
+
+    def __new__(cls, *args):
+        return cls
+
+
+@pytest.mark.parametrize("thrown", [_NoException, 5, int])
+@pytest.mark.parametrize("started", [False, True])
+def test_what_is_no_exception_cannot_be_thrown(check, thrown, started):
+    def inner(x):
+        try:
+            yield x + 1
+        except TypeError as error:
+            yield str(error)
+
+    def f(x):
+        g = inner(x)
+        if started:
+            next(g)
+        try:
+            return x * 2, g.throw(thrown)
+        except TypeError as error:
+            return x * 3, str(error)
+
+    check(f, (X,))
