@@ -644,7 +644,7 @@ _ENDED: tuple[Callable[[], Any], ...] = (
     lambda: iter(b""), lambda: iter({}), lambda: iter({}.values()), lambda: iter({}.items()),
     lambda: iter(set()), lambda: iter(collections.deque()), lambda: reversed([]),
     lambda: reversed(collections.deque()),
-    lambda: enumerate(()), zip,
+    lambda: enumerate(()), zip, lambda: iter(range(1 << 70, 1 << 70)),
 )  # fmt: skip
 _EXHAUSTED: dict[type, Callable[[], Any]] = {type(make()): make for make in _ENDED}
 

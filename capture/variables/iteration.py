@@ -35,7 +35,6 @@ from capture.variables.tensor import TensorVariable
 LIST_ITERATOR: type = type(iter([]))
 TUPLE_ITERATOR: type = type(iter(()))
 DEQUE_ITERATOR: type = type(iter(collections.deque()))
-RANGE_ITERATOR: type = type(iter(range(0)))
 _DICT_ITERATORS: dict[str, type] = {
     "keys": type(iter({})),
     "values": type(iter({}.values())),
@@ -67,7 +66,8 @@ def get_iter(tracer: Tracer, obj: Variable) -> Variable:
         kind = LIST_ITERATOR if isinstance(obj, ListVariable) else TUPLE_ITERATOR
         return IteratorVariable(kind, "sequence", _next_of_sequence, obj)
     if isinstance(obj, RangeVariable):
-        return IteratorVariable(RANGE_ITERATOR, "range", _next_of_range, obj)
+        kind = type(iter(obj.value))  # another one for numbers that are no C longs
+        return IteratorVariable(kind, "range", _next_of_range, obj)
     if isinstance(obj, ConstantVariable):
         if isinstance(obj.value, (str, bytes)):
             items = [ConstantVariable(c) for c in obj.value]
