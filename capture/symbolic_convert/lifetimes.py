@@ -37,6 +37,7 @@ _HOLDS_NOTHING = frozenset(
     }
 )  # fmt: skip
 
+# Whose callbacks of weak references do nothing but let go of what was compiled.
 _FRONTENDS = ("capture.", "torch._dynamo.", "torch._guards")
 
 
@@ -87,9 +88,7 @@ def _is_a_frontends(callback: Any) -> bool:
     if type(callback) is not types.FunctionType:
         return False
     module = callback.__globals__.get("__name__")
-    return type(module) is str and module.startswith(
-        ("capture.", "torch._dynamo.", "torch._guards")
-    )
+    return type(module) is str and module.startswith(_FRONTENDS)
 
 
 def _holds(value: Any) -> bool:

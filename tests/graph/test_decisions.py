@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from capture.graph import OutputGraph
 from capture.graph.recording import Decisions
 from capture.graph.tensor_meta import CannotPropagate
-from tests.graph.helpers import Pair
+from tests.graph.pairs import Pair
 
 
 def test_all_ways_to_answer_are_gone_through() -> None:

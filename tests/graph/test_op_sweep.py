@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from capture.graph import CannotPropagate, OperatorError, TensorValue, clear_memo, op_rules
 from capture.graph import propagate as propagation
-from tests.graph.helpers import Pair
+from tests.graph.pairs import Pair
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from capture.graph import CannotPropagate, OperatorError, OutputGraph, clear_memo
 from capture.graph import propagate as propagation
-from tests.graph.helpers import Pair
+from tests.graph.pairs import Pair
 
 
 @pytest.fixture(params=["samples", "fakes"], autouse=True)

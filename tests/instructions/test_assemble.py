@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sysconfig
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -16,28 +15,13 @@ from capture.instructions.decode import decode
 from capture.instructions.instruction import ExceptionEntry, Instruction, Position
 from capture.instructions.ops import Op
 from capture.instructions.versions import NULL_BEFORE_CALLABLE
+from tests.conformance import stdlib
 from tests.instructions.programs import nested, sample_codes, stdlib_codes
 
 
 def reassemble(code: CodeType) -> CodeType:
     """Take a code object apart and build it again."""
-    decoded = decode(code)
-    star = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    return assemble(
-        decoded.instructions,
-        name=code.co_name,
-        qualname=code.co_qualname,
-        filename=code.co_filename,
-        firstlineno=code.co_firstlineno,
-        argnames=code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + star],
-        varnames=code.co_varnames,
-        cellvars=code.co_cellvars,
-        freevars=code.co_freevars,
-        flags=code.co_flags,
-        exception_table=decoded.exception_table,
-        posonlyargcount=code.co_posonlyargcount,
-        kwonlyargcount=code.co_kwonlyargcount,
-    )
+    return stdlib.reassemble(code, decode(code))
 
 
 def assert_same(code: CodeType) -> None:
