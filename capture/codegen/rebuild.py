@@ -1,30 +1,20 @@
-"""Holds the making of epilogues: variables and journalled effects to a Python function.
-
-An epilogue runs after the graph. It gets captures (values that the guard tree read before the graph
-ran) and the graph's outputs, replays the side effects in order, rebuilds what was made during
-capture, and returns the frame's result or a ``Continue``. It is generated as Python source: no user
-code runs in it, so it needs no user positions, and it reads well in dumps. Must not know guards.
-"""
+"""Holds how each kind of variable made during capture is built again in an epilogue."""
 
 from __future__ import annotations
 
 import collections
 import functools
-import re
 import sys
 import types
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from capture import break_reasons as reasons
-from capture.errors import GraphBreak
-from capture.hiding import hide
+from capture.codegen.epilogue import REBUILD, CannotRebuild
 from capture.polyfills import original_of
 from capture.variables.attributes import InstanceDictVariable
 from capture.variables.attributes.lookup import is_data_descriptor
 from capture.variables.base import DELETED, MISSING, LazyVariable, Variable
-from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import (
     DictVariable,
     DictViewVariable,
@@ -43,210 +33,24 @@ from capture.variables.functions import (
     MethodVariable,
     PartialVariable,
 )
-from capture.variables.gradients import is_none
 from capture.variables.identities import IdentityVariable
 from capture.variables.made_classes import DescriptorVariable, MadeClassVariable
 from capture.variables.objects import (
-    MODELS,
     ClassVariable,
     ExceptionVariable,
     ObjectVariable,
     SuperVariable,
     lookup_mro,
 )
-from capture.variables.sizes import SizeVariable
-from capture.variables.tensor import TensorVariable
 from capture.variables.wrap import StaticDictVariable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from capture.graph.values import ScalarValue, TensorValue
-    from capture.side_effects import Effect
-    from capture.sources import Source
-
-__all__ = ["CannotRebuild", "Codegen"]
-
-
-def _is_shared(value: Any) -> bool:
-    """True for constants of which Python has one object: the others keep their identity."""
-    return value is None or type(value) is bool or (type(value) is int and -5 <= value <= 256)
+    from capture.codegen.epilogue import Codegen
 
 
 _NAMED_LITERALS = frozenset({"None", "True", "False", "..."})
-
-
-class CannotRebuild(GraphBreak):
-    """A value made during capture has no rule to rebuild it; ``variable`` says which."""
-
-    def __init__(self, variable: Variable) -> None:
-        super().__init__(reasons.CANNOT_REBUILD, what=variable.describe())
-        self.variable = variable
-
-
-class Codegen:
-    """Collects the lines of one epilogue."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.table: dict[str, Any] = {"__builtins__": {}}
-        self.captures: dict[Source, str] = {}
-        self.outputs: list[TensorValue | ScalarValue] = []
-        self._output_names: dict[int, str] = {}
-        self._names: dict[int, str] = {}
-        self._consts: dict[int, str] = {}
-        self._keep: list[Any] = []
-        self._temps = 0
-        self.changed: set[int] = set()  # ``id`` of the variables that the journal writes to
-        self.unfilled: list[tuple[str, Variable]] = []  # made cells and their contents
-        self.late: list[str] = []  # lines that may run code of the program's keys: the very last
-        self.late_targets: set[int] = set()  # ``id`` of the variables that such lines fill
-
-    # --- pieces of expressions --------------------------------------------------------------------
-
-    def const(self, value: Any, hint: str = "k") -> str:
-        """The name of a live object in the epilogue's table."""
-        name = self._consts.get(id(value))
-        if name is None:
-            if isinstance(value, type) and value in MODELS:
-                raise CannotRebuild(ClassVariable(value, None))
-            name = self._consts[id(value)] = f"{hint}_{len(self._consts)}"
-            self.table[name] = value
-        return name
-
-    def capture(self, source: Source) -> str:
-        """The argument that holds a source's value."""
-        name = self.captures.get(source)
-        if name is None:
-            name = self.captures[source] = f"c{len(self.captures)}"
-        return name
-
-    def output(self, value: TensorValue | ScalarValue) -> str:
-        """The argument that holds an output of the graph."""
-        name = self._output_names.get(id(value))
-        if name is None:
-            name = self._output_names[id(value)] = f"o{len(self.outputs)}"
-            self.outputs.append(value)
-        return name
-
-    def tensor(self, v: TensorVariable) -> str:
-        """The argument that holds a tensor made by the graph, with the ``grad`` it was given."""
-        known = id(v.value) in self._output_names
-        name = self.output(v.value)
-        if not known and v.grad is not None and not is_none(v.grad):
-            self.lines.append(f"{name}.grad = {self.ref(v.grad)}")
-        return name
-
-    def temp(self, expression: str) -> str:
-        """A new local set to the expression."""
-        name = f"t{self._temps}"
-        self._temps += 1
-        self.lines.append(f"{name} = {expression}")
-        return name
-
-    def literal(self, value: Any) -> str:
-        """An expression for a constant."""
-        if value is Ellipsis:
-            return "..."  # the epilogue has no builtins
-        return repr(value) if _is_shared(value) else self.const(value)
-
-    def ref(self, v: Variable) -> str:
-        """An expression for a variable; objects made during capture are built once."""
-        if type(v) is LazyVariable:
-            if v.real is None:
-                assert v.source is not None
-                return self.capture(v.source)
-            v = v.real
-        kind = type(v)
-        if isinstance(v, ConstantVariable):
-            if v.source is not None and not _is_shared(v.value):
-                return self.capture(v.source)
-            return self.literal(v.value)
-        if v.source is not None:
-            return self.capture(v.source)
-        if isinstance(v, TensorVariable):
-            return self.tensor(v)
-        if isinstance(v, SizeVariable):
-            return self.size(v)
-        if isinstance(v, ScalarVariable):
-            return self.output(v.scalar)
-        known = self._names.get(id(v))
-        if known is not None:
-            if known == "":
-                raise CannotRebuild(v)
-            return known
-        self._keep.append(v)
-        for cls in kind.__mro__:
-            rule = _REBUILD.get(cls)
-            if rule is not None:
-                break
-        else:
-            raise CannotRebuild(v)
-        self._names[id(v)] = ""
-        name = rule(self, v)
-        self._names[id(v)] = name
-        return str(name)
-
-    def size(self, v: SizeVariable) -> str:
-        """An int that follows from sizes: computed anew from what the guard tree read of them."""
-        known = self._names.get(id(v))
-        if known is None:
-            self._keep.append(v)
-            text = v.text
-            for i in reversed(range(len(v.sources))):
-                text = re.sub(rf"\ba{i}\b", self.capture(v.sources[i]), text)
-            for function in (max, min):
-                if f"{function.__name__}(" in text:
-                    name = self.const(function, function.__name__)
-                    text = re.sub(rf"\b{function.__name__}\(", f"{name}(", text)
-            known = self._names[id(v)] = text if text.isidentifier() else self.temp(text)
-        return known
-
-    def name(self, v: Variable, expression: str) -> str:
-        """Build a mutable object before its contents: whoever refers to it meanwhile finds it."""
-        name = self._names[id(v)] = self.temp(expression)
-        return name
-
-    def refs(self, items: list[Variable]) -> str:
-        """``a, b, `` for a tuple or list display."""
-        return "".join(f"{self.ref(i)}, " for i in items)
-
-    # --- effects ----------------------------------------------------------------------------------
-
-    def replay(self, effect: Effect) -> None:
-        """Emit one journalled write."""
-        rule = _REPLAY[effect.kind]
-        rule(self, effect)
-
-    def fill(self, target: Variable, line: str, runs_code: bool) -> None:
-        """Emit a write to a dict or set; from the first that may run code on, the very last."""
-        if runs_code:
-            self.late_targets.add(id(target))
-        (self.late if id(target) in self.late_targets else self.lines).append(line)
-
-    # --- the end ----------------------------------------------------------------------------------
-
-    def settle(self) -> None:
-        """Fill the cells that were made: a function in a cell may refer to the cell itself."""
-        while self.unfilled:
-            name, contents = self.unfilled.pop()
-            self.lines.append(f"{name}.cell_contents = {self.ref(contents)}")
-
-    def finish(self, result: str, name: str, *more: str) -> tuple[types.FunctionType, str]:
-        """The epilogue function and its source; arguments: captures, then outputs, then more."""
-        arguments = ", ".join(
-            [*self.captures.values(), *(f"o{i}" for i in range(len(self.outputs))), *more]
-        )
-        body = "\n    ".join([*self.lines, *self.late, f"return {result}"])
-        source = f"def epilogue({arguments}):\n    {body}\n"
-        namespace = self.table
-        exec(compile(source, f"<capture epilogue of {name}>", "exec"), namespace)
-        fn = namespace.pop("epilogue")
-        hide(fn.__code__)
-        return fn, source
-
-
-# --- rebuilding -----------------------------------------------------------------------------------
 
 
 def _list(cg: Codegen, v: ListVariable) -> str:
@@ -263,7 +67,7 @@ def _list(cg: Codegen, v: ListVariable) -> str:
     if v.cls is list:
         name = cg.name(v, "[]")
     else:
-        name = cg.name(v, f"{cg.const(list.__new__, 'list_new')}({_class(cg, v)})")
+        name = cg.name(v, f"{cg.const(list.__new__, 'list_new')}({class_ref(cg, v)})")
     if items:
         cg.lines.append(f"{cg.const(list.extend, 'list_extend')}({name}, ({cg.refs(items)}))")
     _attrs(cg, v, name)
@@ -271,8 +75,6 @@ def _list(cg: Codegen, v: ListVariable) -> str:
 
 
 def _tuple(cg: Codegen, v: TupleVariable) -> str:
-    if v.value is not MISSING:
-        return cg.const(v.value, "constant")
     if v.value is not MISSING:
         return cg.const(v.value, "constant")
     parts = [cg.ref(i) for i in v._items or []]
@@ -285,8 +87,8 @@ def _tuple(cg: Codegen, v: TupleVariable) -> str:
     if v.cls is torch.Size:
         return cg.temp(f"{cg.const(torch.Size, 'Size')}({items})")
     if v.cls.__module__ == "torch.return_types" or _is_structseq(v.cls):
-        return cg.temp(f"{_class(cg, v)}({items})")
-    name = cg.temp(f"{cg.const(tuple.__new__, 'tuple_new')}({_class(cg, v)}, {items})")
+        return cg.temp(f"{class_ref(cg, v)}({items})")
+    name = cg.temp(f"{cg.const(tuple.__new__, 'tuple_new')}({class_ref(cg, v)}, {items})")
     cg._names[id(v)] = name
     _attrs(cg, v, name)
     return name
@@ -296,7 +98,8 @@ def _is_structseq(cls: type) -> bool:
     return hasattr(cls, "n_sequence_fields") and not hasattr(cls, "_fields")
 
 
-def _class(cg: Codegen, v: ObjectVariable) -> str:
+def class_ref(cg: Codegen, v: ObjectVariable) -> str:
+    """Return an expression for the class of an object."""
     if v.cls_var is not None:
         return cg.ref(v.cls_var)
     return cg.const(v.cls, v.cls.__name__)
@@ -304,7 +107,7 @@ def _class(cg: Codegen, v: ObjectVariable) -> str:
 
 def _bare(cg: Codegen, v: ObjectVariable, base: Any) -> str:
     """An empty instance, without what a subclass does when it is called."""
-    return f"{cg.const(base.__new__, base.__name__ + '_new')}({_class(cg, v)})"
+    return f"{cg.const(base.__new__, base.__name__ + '_new')}({class_ref(cg, v)})"
 
 
 def _dict(cg: Codegen, v: DictVariable) -> str:
@@ -318,34 +121,35 @@ def _dict(cg: Codegen, v: DictVariable) -> str:
         init = cg.const(collections.defaultdict.__init__, "defaultdict_init")
         cg.lines.append(f"{init}({name}, {factory})")
     elif v.cls is collections.OrderedDict:
-        name = cg.name(v, f"{_class(cg, v)}()")
+        name = cg.name(v, f"{class_ref(cg, v)}()")
     else:
         base = collections.OrderedDict if issubclass(v.cls, collections.OrderedDict) else dict
-        name = cg.name(v, f"{cg.const(base.__new__, 'dict_new')}({_class(cg, v)})")
-    setter = _dict_method(cg, v, "__setitem__")
+        name = cg.name(v, f"{cg.const(base.__new__, 'dict_new')}({class_ref(cg, v)})")
+    setter = dict_method(cg, v, "__setitem__")
     for key, value in v.entries.values():
         if v.cls is dict:
             line = f"{name}[{cg.ref(key)}] = {cg.ref(value)}"
         else:
             line = f"{setter}({name}, {cg.ref(key)}, {cg.ref(value)})"
-        cg.fill(v, line, _runs_code(key))
+        cg.fill(v, line, runs_code(key))
     _attrs(cg, v, name)
     return name
 
 
-def _runs_code(key: Variable) -> bool:
-    """True if hashing or comparing a key runs code of the program."""
+def runs_code(key: Variable) -> bool:
+    """Tell whether hashing or comparing a key runs code of the program."""
     cls = key.python_type()
     if cls is tuple and not isinstance(key, (TupleVariable, LazyVariable)):
         return False
     if isinstance(key, TupleVariable):
-        return any(map(_runs_code, key._items or ()))
+        return any(map(runs_code, key._items or ()))
     return any(
         isinstance(lookup_mro(cls, name)[0], types.FunctionType) for name in ("__hash__", "__eq__")
     )
 
 
-def _dict_method(cg: Codegen, v: DictVariable, name: str) -> str:
+def dict_method(cg: Codegen, v: DictVariable, name: str) -> str:
+    """Return a method of the native dict that a dict is, past what a subclass overrides."""
     base: Any = dict
     for kind in (collections.OrderedDict, types.MappingProxyType):
         if issubclass(v.cls, kind):
@@ -374,7 +178,7 @@ def _set(cg: Codegen, v: SetVariable) -> str:
     if issubclass(v.cls, frozenset):
         if v.cls is frozenset:
             return cg.temp(f"{cg.const(frozenset, 'frozenset')}(({cg.refs(items)}))")
-        name = cg.temp(f"{cg.const(frozenset.__new__, 'frozenset_new')}({_class(cg, v)}, "
+        name = cg.temp(f"{cg.const(frozenset.__new__, 'frozenset_new')}({class_ref(cg, v)}, "
                        f"({cg.refs(items)}))")  # fmt: skip
         cg._names[id(v)] = name
         _attrs(cg, v, name)
@@ -383,7 +187,7 @@ def _set(cg: Codegen, v: SetVariable) -> str:
     add = cg.const(set.add, "set_add")
     for item in items:
         line = f"{add}({name}, {cg.ref(item)})"
-        cg.fill(v, line, _runs_code(item))
+        cg.fill(v, line, runs_code(item))
     _attrs(cg, v, name)
     return name
 
@@ -408,7 +212,7 @@ def _building_order(keys: Iterable[Any], v: SetVariable) -> list[Any] | None:
 
 
 def _view(cg: Codegen, v: DictViewVariable) -> str:
-    return cg.temp(f"{_dict_method(cg, v.target, v.kind)}({cg.ref(v.target)})")
+    return cg.temp(f"{dict_method(cg, v.target, v.kind)}({cg.ref(v.target)})")
 
 
 def _slice(cg: Codegen, v: SliceVariable) -> str:
@@ -422,10 +226,10 @@ def _range(cg: Codegen, v: RangeVariable) -> str:
 def _attrs(cg: Codegen, v: ObjectVariable, name: str) -> None:
     for attr, value in (v.attrs or {}).items():
         if value is not DELETED:
-            _set_attribute(cg, v, name, attr, value)
+            set_attribute(cg, v, name, attr, value)
 
 
-def _set_attribute(cg: Codegen, v: ObjectVariable, name: str, attr: str, value: Any) -> None:
+def set_attribute(cg: Codegen, v: ObjectVariable, name: str, attr: str, value: Any) -> None:
     """Emit a write (or deletion) of an attribute past ``__setattr__`` and properties."""
     raw = lookup_mro(v.cls, attr)[0]
     if (
@@ -446,7 +250,7 @@ def _object(cg: Codegen, v: ObjectVariable) -> str:
     if v.value is not MISSING:
         return cg.const(v.value, v.cls.__name__)
     new = cg.const(object.__new__, "object_new")
-    name = cg.name(v, f"{new}({_class(cg, v)})")
+    name = cg.name(v, f"{new}({class_ref(cg, v)})")
     _attrs(cg, v, name)
     return name
 
@@ -455,7 +259,7 @@ def _exception(cg: Codegen, v: ExceptionVariable) -> str:
     if v.raised_at >= 0 and not v.bare:
         raise CannotRebuild(v)  # it has a traceback: Python must raise it
     args = cg.refs(v.args)
-    cls = _class(cg, v)
+    cls = class_ref(cg, v)
     name = cg.name(v, f"{cls}.__new__({cls}, {args})")
     init = lookup_mro(v.cls, "__init__")[0]
     if isinstance(init, types.FunctionType):
@@ -616,12 +420,12 @@ def _iterator(cg: Codegen, v: IteratorVariable) -> str:
         keys = target._entries or () if kind == "set" else target.entries
         entries = [keys[k] for k in keys]
         if any(
-            _runs_code(e if isinstance(e, Variable) else e[0]) for e in entries if e is not DELETED
+            runs_code(e if isinstance(e, Variable) else e[0]) for e in entries if e is not DELETED
         ):
             raise CannotRebuild(target)  # it is filled last
         iterated = cg.ref(target)
         if isinstance(target, DictVariable):  # past what a subclass overrides
-            iterated = f"{_dict_method(cg, target, kind[5:])}({iterated})"
+            iterated = f"{dict_method(cg, target, kind[5:])}({iterated})"
         name = cg.temp(f"{it}({iterated})")
         for _ in range(v.position):
             cg.lines.append(f"{cg.const(next, 'next')}({name})")
@@ -663,138 +467,30 @@ def _generator(cg: Codegen, v: GeneratorVariable) -> str:
     return cg.temp(f"{cg.ref(v.fn)}({cg.refs(v.args)}**{{{keywords}}})")
 
 
-_REBUILD: dict[type, Any] = {
-    ListVariable: _list,
-    TupleVariable: _tuple,
-    StaticDictVariable: _static_dict,
-    InstanceDictVariable: _instance_dict,
-    DictVariable: _dict,
-    SetVariable: _set,
-    DictViewVariable: _view,
-    SliceVariable: _slice,
-    RangeVariable: _range,
-    ExceptionVariable: _exception,
-    ClassVariable: _class_object,
-    MadeClassVariable: _made_class,
-    DescriptorVariable: _descriptor,
-    FunctionVariable: _function,
-    PartialVariable: _partial,
-    ObjectVariable: _object,
-    CellVariable: _cell,
-    MethodVariable: _method,
-    BuiltinVariable: _builtin,
-    SuperVariable: _super,
-    IdentityVariable: _identity,
-    IteratorVariable: _iterator,
-    GeneratorVariable: _generator,
-}
-
-
-# --- replaying ------------------------------------------------------------------------------------
-
-
-def _replay_attr(cg: Codegen, effect: Effect) -> None:
-    target = cg.ref(effect.target)
-    if isinstance(effect.target, FunctionVariable):
-        if effect.value is DELETED:
-            cg.lines.append(f"del {target}.__dict__[{effect.key!r}]")
-        else:
-            cg.lines.append(f"{target}.__dict__[{effect.key!r}] = {cg.ref(effect.value)}")
-    else:
-        assert isinstance(effect.target, ObjectVariable)
-        _set_attribute(cg, effect.target, target, effect.key, effect.value)
-
-
-def _replay_grad(cg: Codegen, effect: Effect) -> None:
-    target = effect.target
-    assert isinstance(target, TensorVariable)
-    if not (is_none(effect.value) and is_none(target.initial_grad)):
-        cg.lines.append(f"{cg.ref(target)}.grad = {cg.ref(effect.value)}")
-
-
-def _replay_dict(cg: Codegen, effect: Effect) -> None:
-    target = effect.target
-    assert isinstance(target, DictVariable)
-    name = cg.ref(target)
-    if effect.kind == "dict_set":
-        key, value = effect.value
-        line = f"{_dict_method(cg, target, '__setitem__')}({name}, {cg.ref(key)}, {cg.ref(value)})"
-        cg.fill(target, line, _runs_code(key))
-    elif effect.kind == "dict_del":
-        # It was there when the guards looked; another thread may have been quicker.
-        line = f"{_dict_method(cg, target, 'pop')}({name}, {cg.ref(effect.value[0])}, None)"
-        cg.fill(target, line, _runs_code(effect.value[0]))
-    elif effect.kind == "dict_clear":
-        line = f"{_dict_method(cg, target, 'clear')}({name})"
-        cg.fill(target, line, False)
-    else:
-        key, last = effect.value
-        move = cg.const(collections.OrderedDict.move_to_end, "move_to_end")
-        line = f"{move}({name}, {cg.ref(key)}, {cg.ref(last)})"
-        cg.fill(target, line, _runs_code(key))
-
-
-def _replay_list(cg: Codegen, effect: Effect) -> None:
-    target = effect.target
-    assert isinstance(target, ListVariable)
-    name = cg.ref(target)
-    if target.touched:
-        items = f"({cg.refs(target._items or [])})"
-        if target.is_deque and not target.moves:
-            put = cg.const(collections.deque.__setitem__, "deque_setitem")
-            for i, item in enumerate(target._items or []):
-                cg.lines.append(f"{put}({name}, {i}, {cg.ref(item)})")
-        elif target.is_deque:
-            cg.lines.append(f"{cg.const(collections.deque.clear, 'deque_clear')}({name})")
-            extend = cg.const(collections.deque.extend, "deque_extend")
-            cg.lines.append(f"{extend}({name}, {items})")
-        else:
-            whole = cg.const(slice(None), "whole")
-            setter = cg.const(list.__setitem__, "list_setitem")
-            cg.lines.append(f"{setter}({name}, {whole}, {items})")
-    elif target.is_deque:
-        extend = cg.const(collections.deque.extend, "deque_extend")
-        cg.lines.append(f"{extend}({name}, ({cg.refs(target.tail)}))")
-    else:
-        cg.lines.append(f"{cg.const(list.extend, 'list_extend')}({name}, ({cg.refs(target.tail)}))")
-
-
-def _replay_set(cg: Codegen, effect: Effect) -> None:
-    target = effect.target
-    operation = effect.kind.removeprefix("set_")
-    method = cg.const(getattr(set, operation), effect.kind)
-    arguments = cg.ref(target)
-    runs_code = False
-    if effect.key is not None:
-        runs_code = operation in ("add", "discard") and _runs_code(effect.key)
-        arguments += f", {cg.ref(effect.key)}"
-    cg.fill(target, f"{method}({arguments})", runs_code)
-
-
-def _replay_cell(cg: Codegen, effect: Effect) -> None:
-    target = effect.target
-    assert isinstance(target, CellVariable)
-    name = cg.ref(target)
-    if target.contents is None:
-        cg.lines.append(f"del {name}.cell_contents")
-    else:
-        cg.lines.append(f"{name}.cell_contents = {cg.ref(target.contents)}")
-
-
-_REPLAY: dict[str, Any] = {
-    "attr": _replay_attr,
-    "grad": _replay_grad,
-    "dict_set": _replay_dict,
-    "dict_del": _replay_dict,
-    "dict_clear": _replay_dict,
-    "dict_move": _replay_dict,
-    "list": _replay_list,
-    "set_add": _replay_set,
-    "set_discard": _replay_set,
-    "set_pop": _replay_set,
-    "set_clear": _replay_set,
-    "set_update": _replay_set,
-    "set_difference_update": _replay_set,
-    "set_intersection_update": _replay_set,
-    "cell": _replay_cell,
-}
+REBUILD.update(
+    {
+        ListVariable: _list,
+        TupleVariable: _tuple,
+        StaticDictVariable: _static_dict,
+        InstanceDictVariable: _instance_dict,
+        DictVariable: _dict,
+        SetVariable: _set,
+        DictViewVariable: _view,
+        SliceVariable: _slice,
+        RangeVariable: _range,
+        ExceptionVariable: _exception,
+        ClassVariable: _class_object,
+        MadeClassVariable: _made_class,
+        DescriptorVariable: _descriptor,
+        FunctionVariable: _function,
+        PartialVariable: _partial,
+        ObjectVariable: _object,
+        CellVariable: _cell,
+        MethodVariable: _method,
+        BuiltinVariable: _builtin,
+        SuperVariable: _super,
+        IdentityVariable: _identity,
+        IteratorVariable: _iterator,
+        GeneratorVariable: _generator,
+    }
+)
