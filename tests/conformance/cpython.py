@@ -1,6 +1,7 @@
 """Runs CPython's own tests under capture and compares each test method with a plain run.
 
     python -m tests.conformance.cpython [NAMES] [--timeout S] [--json FILE] [--list-failures]
+                                        [--save FOLDER] [--write-docs FILE]
 
 Every test method is compiled with the eager backend, capture forced even without tensors; all that
 it calls is captured too, ``unittest`` and the interpreter's test support excepted. A module runs in
@@ -28,6 +29,8 @@ import tomllib
 import unittest
 from pathlib import Path
 from typing import Any
+
+from tests.conformance import cpython_report
 
 DEFAULT = """
 grammar scope generators genexps yield_from generator_stop contextlib with exceptions baseexception
@@ -229,12 +232,19 @@ def main() -> int:
     parser.add_argument("--json")
     parser.add_argument("--list-failures", action="store_true")
     parser.add_argument("--folder", default="/tmp/capture-conformance")
+    parser.add_argument("--save", type=Path, help="a folder to keep each module's result in")
+    parser.add_argument("--write-docs", type=Path, help="only make the page of what is saved")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--captured", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--skip", nargs="*", default=[], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         _child(options.child[0], options.captured, options.child[1], set(options.skip))
+        return 0
+    if options.write_docs:
+        if not options.save:
+            parser.error("--write-docs needs --save FOLDER, which holds the results")
+        cpython_report.write(options.write_docs, options.save, DEFAULT, MIN_INSTRUCTIONS)
         return 0
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -265,8 +275,8 @@ def main() -> int:
             if captured.get(t, missing).get("instructions", 0) >= MIN_INSTRUCTIONS
         ]  # fmt: skip
         whole = [t for t in counted if not captured[t]["breaks"]]
-        for t in counted:
-            reasons.update(captured[t]["breaks"])
+        broken = collections.Counter(reason for t in counted for reason in captured[t]["breaks"])
+        reasons.update(broken)
         failures += [{**captured.get(t, missing), "test": t} for t in bad]
         table.append(
             {
@@ -279,6 +289,9 @@ def main() -> int:
                 "whole": len(whole),
             }
         )
+        if options.save:
+            kept = {"failing": bad, "reasons": dict(broken.most_common(200))}
+            cpython_report.save(options.save, {**table[-1], **kept})
         print(
             f"{name:<24} {len(passing):>7} {len(bad):>6} {len(dead):>5} {len(slow):>4} "
             f"{len(whole):>4}/{len(counted)}", flush=True,
