@@ -107,8 +107,9 @@ def _flatten(suite: Any) -> list[unittest.TestCase]:
 def _capture_methods(cases: list[unittest.TestCase]) -> Any:
     """Compile every test method; what is returned tells how a test was captured."""
     import capture
-    from capture import _native, convert_frame, eval_frame
+    from capture import _native, eval_frame
     from capture.config import settings
+    from capture.convert_frame.piece import Piece
 
     settings.suppress_errors = False
     settings.capture_without_tensors = True
@@ -123,13 +124,13 @@ def _capture_methods(cases: list[unittest.TestCase]) -> Any:
          "<frozen"), (),
     )  # fmt: skip
     seen: list[str] = []
-    report = convert_frame._Piece.report_break
+    report = Piece.report_break
 
     def remember(piece: Any, signal: Any) -> None:
         report(piece, signal)
         seen.append(f"{signal.reason.id} {' '.join(signal.explanation.split())[:100]}")
 
-    convert_frame._Piece.report_break = remember  # type: ignore[method-assign,assignment]
+    Piece.report_break = remember  # type: ignore[method-assign,assignment]
     for case in cases:
         name = case._testMethodName
         method = getattr(type(case), name)

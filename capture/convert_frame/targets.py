@@ -1,0 +1,121 @@
+"""Holds where a frame goes on behind a piece: the sites and break codes of one function family.
+
+There is one site for each place and layout, kept by the family of the compiled function.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from typing import Any
+
+from capture._native import Break, Site
+from capture.cache import FrameFamily, History
+from capture.hiding import hide
+from capture.instructions.analysis import rebound_in_loops
+from capture.instructions.decode import decode
+from capture.sources import CellContentsSource, LocalSource, Source
+from capture.symbolic_convert.dynamic import Seen
+from capture.symbolic_convert.resume import (
+    Layout,
+    Outcome,
+    Slot,
+    make_await_code,
+    make_break_code,
+    takes_slot0,
+)
+
+
+def site_for(family: FrameFamily, code: types.CodeType, outcome: Outcome) -> Site:
+    """Return the resume site of a place in a frame's code; one per place and layout."""
+    key = (id(code), outcome.index, outcome.layout)
+    found = family.sites.get(key)
+    if found is not None and found[0]() is code:
+        return found[1]
+    layout = outcome.layout
+    arg0 = code.co_varnames[0] if takes_slot0(code) else None
+    slot0 = layout.arg0_in_cell or (
+        arg0 is not None and bool(layout.locals) and layout.locals[0] == arg0
+    )
+    site = Site(
+        outcome.index,
+        layout,
+        len(code.co_cellvars) + len(code.co_freevars),
+        slot0,
+        History(family, seen=Seen(numbers=_carried_numbers(code, outcome))),
+    )
+    family.sites[key] = (weakref.ref(code), site)
+    return site
+
+
+def break_target(family: FrameFamily, code: types.CodeType, index: int, layout: Layout) -> Break:
+    """Return the code that runs one instruction natively, and the sites behind it."""
+    key = (id(code), index, layout)
+    found = family.breaks.get(key)
+    if found is not None and found[0]() is code:
+        return found[1]
+    made = make_break_code(code, index, layout)
+    return _remember_break(family, key, code, layout, made)
+
+
+def await_target(
+    family: FrameFamily, code: types.CodeType, index: int, layout: Layout, discard: bool
+) -> Break:
+    """Return the code that waits for a callee in the place of its call."""
+    key = (id(code), index, layout, discard)
+    found = family.breaks.get(key)
+    if found is not None and found[0]() is code:
+        return found[1]
+    made = make_await_code(code, index, layout, discard)
+    return _remember_break(family, key, code, layout, made)
+
+
+def _remember_break(
+    family: FrameFamily, key: Any, code: types.CodeType, layout: Layout, made: Any
+) -> Break:
+    sites = tuple(site_for(family, code, outcome) for outcome in made.outcomes)
+    arg0 = code.co_varnames[0] if takes_slot0(code) else None
+    has_slot0 = layout.arg0_in_cell or (
+        arg0 is not None and bool(layout.locals) and layout.locals[0] == arg0
+    )
+    hide(made.code)
+    target = Break(made.code, sites, takes_slot0(code), has_slot0)
+    family.breaks[key] = (weakref.ref(code), target, sites)
+    return target
+
+
+def cell_source(place: int, name: str) -> LocalSource:
+    """Return where a resume site finds a cell of the frame."""
+    return LocalSource(place, f"cell of {name}")
+
+
+def stack_source(place: int, depth: int) -> LocalSource:
+    """Return where a resume site finds an item of the frame's stack."""
+    return LocalSource(place, f"<stack {depth}>")
+
+
+def _carried_numbers(code: types.CodeType, outcome: Outcome) -> set[Source]:
+    """Where a resume site in a loop finds what changes from round to round.
+
+    A number found there is an input of the graph from the first time on: the second round would
+    ask for it anyway.
+    """
+    rebound = rebound_in_loops(decode(code), outcome.index)
+    if rebound is None:
+        return set()
+    layout = outcome.layout
+    found: set[Source] = set()
+    place = 0
+    for name in (*code.co_cellvars, *code.co_freevars):
+        if name in rebound:
+            found.add(CellContentsSource(cell_source(place, name)))
+        place += 1
+    place += layout.arg0_in_cell
+    for name in layout.locals:
+        if name in rebound:
+            found.add(LocalSource(place, name))
+        place += 1
+    for depth in range(len(layout.stack) - layout.stack.count(Slot.NULL)):
+        found.add(stack_source(place, depth))
+        place += 1
+    return found
