@@ -17,25 +17,13 @@ import torch
 from capture import break_reasons as reasons
 from capture import polyfills
 from capture.config import settings as config
-from capture.errors import GraphBreak, Signal, SkipFrame, UserError
-from capture.graph.foresight import Foresight, Undecidable
-from capture.graph.gradients import gradients, leaf_gradients
+from capture.errors import GraphBreak, Signal, SkipFrame
+from capture.graph.foresight import Foresight
 from capture.graph.output_graph import OutputGraph
-from capture.graph.propagate import NumberDecides, OperatorError
-from capture.graph.symbols import Dim, Inexpressible, Shapes
-from capture.graph.tensor_meta import CannotPropagate
-from capture.graph.values import ScalarValue, TensorValue
 from capture.guards.guard_set import GuardSet
 from capture.guards.kinds import (
-    BoundCell,
-    ExprHolds,
     IdIs,
-    IsSame,
-    StoragesAre,
-    TypeAttrAbsent,
-    UnboundCell,
 )
-from capture.guards.size_program import NumbersHold
 from capture.guards.torch_kinds import StateIs, read_state
 from capture.instructions.ops import Op
 from capture.side_effects import SideEffects
@@ -44,13 +32,10 @@ from capture.sources import (
     BuiltinsSource,
     DictItemSource,
     GlobalsSource,
-    MroItemSource,
     SizeSource,
     Source,
-    TypeAttrSource,
-    TypeSource,
 )
-from capture.symbolic_convert import generators
+from capture.symbolic_convert import classes, generators, graph_calls, raising, size_guards
 from capture.symbolic_convert.dynamic import Policy
 from capture.symbolic_convert.failure import Failure
 from capture.symbolic_convert.frame import Frame
@@ -66,9 +51,8 @@ from capture.variables.base import (
     Variable,
     unsupported,
 )
-from capture.variables.constant import ConstantVariable, ScalarVariable, guard_expression
+from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import DictVariable
-from capture.variables.conversion import Numbers
 from capture.variables.functions import (
     BuiltinVariable,
     CellVariable,
@@ -76,10 +60,9 @@ from capture.variables.functions import (
     GeneratorVariable,
 )
 from capture.variables.marks import marker_of
-from capture.variables.objects import ClassVariable, ExceptionVariable, SuperVariable, lookup_mro
-from capture.variables.sizes import expression
+from capture.variables.objects import ClassVariable, ExceptionVariable
 from capture.variables.tensor import TensorVariable
-from capture.variables.wrap import is_part_of_object, refuse_unfinished, wrap, wrap_static
+from capture.variables.wrap import is_part_of_object, wrap, wrap_static
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,11 +74,9 @@ if TYPE_CHECKING:
 _MAX_FRAMES = 1000
 _MAX_RECURSION = 40
 # Frames that wait for each other within an instruction: each takes native stack of the compiler.
-_LARGEST = (1 << 63) - 1  # less than that: the guard's constants must fit as well
 _MAX_NESTING = 50
 _POLYFILLS = os.path.dirname(polyfills.__file__) + os.sep
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_MODULE_CALL_IMPL = torch.nn.Module._call_impl
 
 
 class Restart(Signal):
@@ -180,83 +161,29 @@ class Translator:
 
     def guard_cell(self, cell: CellVariable) -> None:
         """Guard whether a cell is bound."""
-        assert cell.source is not None
-        assert cell.cell is not None
-        try:
-            cell.cell.cell_contents  # noqa: B018
-        except ValueError:
-            self.guard(UnboundCell(cell.source))
-        else:
-            self.guard(BoundCell(cell.source))
+        classes.guard_cell(self, cell)
 
     def guard_class_lacks(self, cls: type, source: Source, name: str) -> None:
-        """Guard that a class in the middle of an MRO has no attribute of its own.
-
-        What a look-up from there finds must stay what it is; that is stricter than needed.
-        """
-        found, _ = lookup_mro(cls, name)
-        if found is MISSING:
-            self.guard(TypeAttrAbsent(source, name))
-        else:
-            self.guard(IdIs(TypeAttrSource(source, name), found))
+        """Guard that a class in the middle of an MRO has no attribute of its own."""
+        classes.guard_class_lacks(self, cls, source, name)
 
     def cell_variable(self, cell: types.CellType, source: Source) -> CellVariable:
         """The variable of a real cell; one per cell."""
-        known = self.identity.get(id(cell))
-        if known is None:
-            known = self.identity[id(cell)] = CellVariable(cell, source)
-            self.keep_alive.append(cell)
-        elif known.source != source:
-            assert known.source is not None
-            self.guard(IsSame(source, known.source))
-        assert isinstance(known, CellVariable)
-        return known
+        return classes.cell_variable(self, cell, source)
 
     def class_source(
         self, cls: type, source: Source | None, cls_var: Variable | None
     ) -> Source | None:
         """Where a class can be reached: guards on its attributes are the same for all instances."""
-        noted = self.class_sources.get(id(cls))
-        if noted is not None:
-            return noted[1]
-        found: Source | None = None
-        if source is not None:
-            found = TypeSource(source)
-        elif cls_var is not None and cls_var.source is not None:
-            found = cls_var.source
-        else:
-            for known, where in list(self.class_sources.values()):
-                for place, base in enumerate(known.__mro__ or ()):
-                    if base is cls:
-                        found = MroItemSource(where, place)
-                        break
-                if found is not None:
-                    break
-        if found is not None:
-            self.class_sources[id(cls)] = (cls, found)
-        return found
+        return classes.class_source(self, cls, source, cls_var)
 
     def class_variable(self, cls: type, source: Source | None) -> ClassVariable:
         """The variable of a class that an object's type or an MRO led to."""
-        known = self.identity.get(id(cls))
-        if known is None:
-            refuse_unfinished(cls)
-            where = self.class_source(cls, source, None)
-            known = self.identity[id(cls)] = ClassVariable(cls, where)
-            self.keep_alive.append(cls)
-        assert isinstance(known, ClassVariable)
-        return known
+        return classes.class_variable(self, cls, source)
 
     def torch_module_global(self, name: str) -> Variable | None:
         """A global of ``torch.nn.modules.module``, reached through ``nn.Module._call_impl``."""
-        holder = self.class_variable(torch.nn.Module, None)
-        where = self.class_source(torch.nn.Module, None, holder)
-        if where is None:
-            return None
-        fn = self.wrap(_MODULE_CALL_IMPL, TypeAttrSource(where, "_call_impl"))
-        assert isinstance(fn, FunctionVariable)
-        found = fn.globals.get_hashed(self, name)
-        return None if found is None else found.realize(self)
+        return classes.torch_module_global(self, name)
 
     def calling_code(self) -> types.CodeType:
         """The code that makes the current call."""
@@ -281,37 +208,8 @@ class Translator:
         return self.frames[-1].location if self.frames else None
 
     def guard_sizes(self) -> None:
-        """Guard what was decided about symbolic sizes; the backend has had its say.
-
-        Raises:
-            UserError: if the program or the backend pins a size that the user marked.
-        """
-        shapes = self.graph.shapes
-        if shapes is None:
-            return
-        for source, number in list(shapes.by_key.items()):
-            self.check_mark(shapes, source, number)
-        for condition in shapes.conditions():
-            try:
-                text, sources = expression(shapes, condition.expr)
-                self.guards.add(NumbersHold(sources, text), condition.place)
-            except Inexpressible:
-                keys = tuple(n.key for s, n in shapes.inputs.items())
-                text = shapes.text_of(condition.expr)
-                self.guards.add(ExprHolds(keys, shapes.checker(condition.expr), text))
-
-    def check_mark(self, shapes: Shapes, source: Any, dim: Dim) -> None:
-        """Refuse to compile what pins a size that the user marked as dynamic."""
-        if not isinstance(source, SizeSource) or source not in self.marked_sizes:
-            return
-        pinned = shapes.pinned(dim)
-        if pinned is not None:
-            condition, place = shapes.reason_for(dim)
-            raise UserError(
-                f"dimension {source.dim} of {source.base.name} is marked dynamic, but the program "
-                f"demands that it is {pinned}: {condition} ({place or 'in the backend'}). Remove "
-                "the mark, use capture.maybe_mark_dynamic, or change that line."
-            )
+        """Guard what was decided about symbolic sizes; the backend has had its say."""
+        size_guards.guard_sizes(self)
 
     def real_value(self, v: TensorVariable) -> Any:
         """The real tensor behind an input."""
@@ -365,70 +263,25 @@ class Translator:
 
     def bounded(self, v: Variable) -> Variable:
         """An argument of an operator: no operator takes an integer of more than 64 bits."""
-        v = v.realize(self)
-        if type(v) is not ScalarVariable or v.python_type() is not int or not v.known:
-            return v
-        if not -_LARGEST < v.example < _LARGEST:
-            return v.specialize(self)
-        text = f"(({v.text}) > -{_LARGEST}) and (({v.text}) < {_LARGEST})"
-        guard_expression(self, text, v.sources)
-        return v
+        return graph_calls.bounded(self, v)
 
     def graph_call(
         self, kind: str, target: Any, args: list[Variable], kwargs: dict[str, Variable]
     ) -> Variable:
         """Add a call to the graph; its result as a variable."""
-        nodes_before = self.graph.num_ops
-        args = [self.bounded(a) for a in args]
-        kwargs = {k: self.bounded(v) for k, v in kwargs.items()}
-        # numbers of the graph stay numbers if they can, else become sizes, else constants
-        for numbers in Numbers:
-            graph_args = tuple(conversion.graph_argument(self, a, numbers) for a in args)
-            graph_kwargs = {
-                k: conversion.graph_argument(self, v, numbers) for k, v in kwargs.items()
-            }
-            try:
-                result = self.add_to_graph(kind, target, graph_args, graph_kwargs)
-                break
-            except OperatorError as error:
-                self.raise_real(error.original)
-            except CannotPropagate as error:
-                last = numbers is Numbers.CONSTANTS
-                if last or (numbers is Numbers.KEPT and not isinstance(error, NumberDecides)):
-                    unsupported(reasons.OPERATOR_METADATA, str(error))
-        if self.graph.num_ops != nodes_before:
-            self.mutations += 1
-        return self.wrap_result(result)
+        return graph_calls.graph_call(self, kind, target, args, kwargs)
 
     def decide(self, v: TensorVariable | ScalarVariable, what: str) -> bool:
         """The truth of a value of the graph, where it can be told beforehand; else break."""
-        node = v.value.node if isinstance(v, TensorVariable) else v.scalar.node
-        try:
-            return self.foresight.outcome(node)
-        except Undecidable:
-            unsupported(reasons.DATA_DEPENDENT, what)
+        return graph_calls.decide(self, v, what)
 
     def guard_decisions(self) -> None:
         """Guard that what was decided on values of the graph would be decided so again."""
-        found = self.foresight.check()
-        if found is None:
-            return
-        check, sources, examples = found
-        names = ", ".join(source.name for source in sources)
-        self.guard(ExprHolds(tuple(sources), check, f"decisions on {names}"))
-        tensors = [(s, e) for s, e in zip(sources, examples, strict=True) if s in self.real_tensors]
-        if len(tensors) > 1:
-            kept = tuple(source for source, _ in tensors)
-            self.guard(StoragesAre.of(kept, [tensor for _, tensor in tensors]))
+        graph_calls.guard_decisions(self)
 
     def scalar_item(self, tensor: TensorVariable) -> Variable:
         """``tensor.item()`` as a number that only the graph knows."""
-        try:
-            result = self.graph.item(tensor.value, self.stack_summary())
-        except CannotPropagate as error:
-            unsupported(reasons.DATA_DEPENDENT, str(error))
-        self.mutations += 1
-        return self.wrap_result(result)
+        return graph_calls.scalar_item(self, tensor)
 
     def scalar_call(
         self,
@@ -440,15 +293,7 @@ class Translator:
         sure: bool = False,
     ) -> Variable:
         """Arithmetic on Python numbers in the graph; ``sure``: it cannot raise."""
-        graph_args = tuple(self.graph_argument(a) for a in args)
-        try:
-            result = self.add_to_graph("call_function", fn, graph_args, {}, sure=sure)
-        except CannotPropagate as error:
-            unsupported(reasons.OPERATOR_METADATA, str(error))
-        self.mutations += 1
-        if isinstance(result, ScalarValue):
-            return ScalarVariable(result, text, sources, None)
-        return self.wrap_result(result)
+        return graph_calls.scalar_call(self, fn, args, text, sources, sure=sure)
 
     def add_to_graph(
         self,
@@ -468,20 +313,7 @@ class Translator:
 
     def noting(self, target: Any, add: Callable[[], Any], *, sure: bool = False) -> Any:
         """Have a node added, and see what becomes of the piece if it raises on data."""
-        graph = self.graph
-        changed = graph.mutates_inputs or graph.uses_rng
-        nodes_before = graph.num_ops
-        raised_before, graph.may_raise = graph.may_raise, False
-        try:
-            result = add()
-            graph.may_raise = graph.may_raise and not sure
-        finally:
-            may_raise, graph.may_raise = graph.may_raise, graph.may_raise or raised_before
-            if graph.shapes is not None:
-                graph.shapes.note_place(self.place)
-        if graph.num_ops != nodes_before:
-            self.failure.note(self, target, changed, may_raise)
-        return result
+        return graph_calls.noting(self, target, add, sure=sure)
 
     def add_leaf_gradients(
         self,
@@ -492,24 +324,9 @@ class Translator:
         retain_graph: bool,
     ) -> list[TensorVariable]:
         """Add a backward call to the graph; the gradients of ``leaves``."""
-        found: list[TensorValue] = self.noting(
-            leaf_gradients,
-            lambda: self.graph.add_leaf_gradients(
-                [v.value for v in outputs],
-                [None if v is None else v.value for v in grad_outputs],
-                [v.value for v in leaves],
-                fresh,
-                retain_graph,
-                self.stack_summary(),
-            ),
+        return graph_calls.add_leaf_gradients(
+            self, outputs, grad_outputs, leaves, fresh, retain_graph
         )
-        self.mutations += 1
-        wrapped = []
-        for value in found:
-            gradient = self.wrap_result(value)
-            assert isinstance(gradient, TensorVariable)
-            wrapped.append(gradient)
-        return wrapped
 
     def add_gradients(
         self,
@@ -519,18 +336,7 @@ class Translator:
         options: dict[str, bool],
     ) -> list[Variable]:
         """Add a call of ``torch.autograd.grad`` to the graph; the gradients, or None."""
-        found: list[TensorValue | None] = self.noting(
-            gradients,
-            lambda: self.graph.add_gradients(
-                [v.value for v in outputs],
-                [None if v is None else v.value for v in grad_outputs],
-                [v.value for v in inputs],
-                options,
-                self.stack_summary(),
-            ),
-        )
-        self.mutations += 1
-        return [self.wrap_result(value) for value in found]
+        return graph_calls.add_gradients(self, outputs, grad_outputs, inputs, options)
 
     def cleans_up(self, frame: Frame) -> bool:
         """True if a suspended generator has a handler or ``with`` block to leave, or holds one."""
@@ -584,27 +390,11 @@ class Translator:
 
     def raise_real(self, error: BaseException) -> NoReturn:
         """Raise in the traced program what a call made during capture raised."""
-        args = []
-        for a in error.args:
-            try:
-                args.append(self.wrap_result(a))
-            except GraphBreak:
-                unsupported(reasons.UNCAUGHT_EXCEPTION, repr(error))
-        cls = type(error)
-        if cls.__init__ is not BaseException.__init__ and not _native_exception(cls):
-            unsupported(reasons.UNCAUGHT_EXCEPTION, repr(error))
-        self.raise_observed(cls, args)
+        raising.raise_real(self, error)
 
     def set_context(self, exception: Variable) -> None:
         """``__context__``: what was being handled when the exception was raised."""
-        if isinstance(exception, ExceptionVariable):
-            for frame in reversed(self.frames):
-                if frame.handled:
-                    current = frame.handled[-1]
-                    if current is not exception:
-                        _cut_cycle(current, exception)
-                        exception.context = current
-                    return
+        raising.set_context(self, exception)
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -675,24 +465,7 @@ class Translator:
 
     def zero_argument_super(self) -> Variable:
         """``super()``: the class from the ``__class__`` cell, the object from argument slot 0."""
-        frame = self.frames[-1]
-        if frame.code.co_argcount == 0:
-            self.raise_error(RuntimeError, "super(): no arguments")
-        cell = frame.cells.get("__class__")
-        name = frame.code.co_varnames[0] if frame.code.co_varnames else None
-        cls = cell.get(self) if cell is not None else None
-        instance = frame.locals.get(name) if name else None
-        if instance is None and name in frame.cells:
-            instance = frame.cells[name].get(self)
-        if cls is None or instance is None:
-            unsupported(reasons.UNKNOWN_OPERATION, "super() without arguments")
-        holder, instance = cls.realize(self), instance.realize(self)
-        if not isinstance(holder, ClassVariable) or not (
-            issubclass(instance.python_type(), holder.value)
-            or (isinstance(instance, ClassVariable) and issubclass(instance.value, holder.value))
-        ):
-            unsupported(reasons.UNKNOWN_OPERATION, "super() of something else")
-        return SuperVariable(cls.realize(self), instance)
+        return classes.zero_argument_super(self)
 
     def run_generator(self, generator: GeneratorVariable, sent: Variable | None) -> Variable | None:
         """Run a generator's frame to its next yield; None when it is finished."""
@@ -859,22 +632,6 @@ class Translator:
         frame.index = entry.target
 
 
-def _cut_cycle(chain: Variable, exception: Variable) -> None:
-    """Take an exception out of a chain of contexts that it is about to head.
-
-    The program may have closed the chain to a ring of its own.
-    """
-    seen = set()
-    while isinstance(chain, ExceptionVariable) and chain.context is not None:
-        if chain.context is exception:
-            chain.context = None
-            return
-        seen.add(id(chain))
-        chain = chain.context
-        if id(chain) in seen:
-            return
-
-
 def _is_own_handler(frame: Frame, target: int) -> bool:
     """True for the handlers that the compiler puts around generators."""
     inst = frame.instructions[target]
@@ -896,7 +653,3 @@ def _position(frames: list[Frame], frame: Frame) -> int:
         if frames[i] is frame:
             return i
     return len(frames) - 1
-
-
-def _native_exception(cls: type) -> bool:
-    return not cls.__flags__ & (1 << 9)
