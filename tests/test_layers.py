@@ -22,6 +22,7 @@ LAYERS: dict[str, int] = {
     "counters": 0,
     "break_reasons": 0,
     "hiding": 0,
+    "collector": 0,
     "stance": 1,
     "_native": 0,
     "polyfills": 1,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from capture import break_reasons as reasons
-from capture import counters, logs, stance
+from capture import collector, counters, logs, stance
 from capture._native import Entry, Site
 from capture.cache import History, history_of
 from capture.config import settings as config
@@ -48,7 +48,8 @@ class Converter:
         if stance.current() != "default" and not self._stance_allows(site, values, func):
             return None
         try:
-            return self._convert(site, values, func)
+            with collector.paused():
+                return self._convert(site, values, func)
         except (
             Unsupported,
             BackendCompilerFailed,

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from capture import logs
+from capture import collector, logs
 from capture.backends.boxed import BoxedCodeGen, takes_boxed_graph
 from capture.backends.registry import backend_name
 from capture.config import settings
@@ -761,7 +761,8 @@ class OutputGraph:
             verify(gm, kept, len(outputs), self.shapes)
         name = backend_name(backend)
         try:
-            fn = backend(gm, kept)
+            with collector.resumed():
+                fn = backend(gm, kept)
         except Exception as error:
             raise BackendCompilerFailed(name, error) from error
         if not callable(fn):

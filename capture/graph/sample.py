@@ -182,6 +182,14 @@ _SIZED_BY_PRODUCT = frozenset(
     """)
 )
 _PREFIXES_BY_PRODUCT = ("_", "linalg_", "fft_", "special_")
+# results no larger than the largest argument, whose other arguments do not broadcast against it
+_SIZED_AS_LARGEST = frozenset(
+    _NAMES("""
+        batch_norm layer_norm group_norm instance_norm rms_norm native_batch_norm
+        native_layer_norm native_group_norm
+    """)
+)
+_CONVOLUTIONS = frozenset(_NAMES("conv1d conv2d conv3d"))
 
 
 def affordable(
@@ -245,6 +253,13 @@ def _elements(
     if not metas or name in _SIZED_BY_NUMBERS:
         product = _product_of_numbers((args, dict(kwargs)))
         return product * max(sum(sizes), 1)
+    if name in _SIZED_AS_LARGEST:
+        return max(sizes)
+    if name in _CONVOLUTIONS and len(metas) > 1:
+        image, weight = metas[0].shape, metas[1].shape
+        if 2 < len(image) == len(weight):
+            # padding adds little, as a rule, and strides take away
+            return 2 * int(image[0]) * int(weight[0]) * math.prod(map(int, image[2:]))
     if name in _SIZED_BY_PRODUCT or name.startswith(_PREFIXES_BY_PRODUCT):
         sizes = sorted(sizes, reverse=True)
         return math.prod(max(size, 1) for size in sizes[:2])
