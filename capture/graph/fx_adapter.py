@@ -63,10 +63,17 @@ def append_placeholder(graph: fx.Graph, name: str, last: fx.Node | None) -> fx.N
 
 
 def make_graph_module(graph: fx.Graph, class_name: str) -> fx.GraphModule:
-    """Generate the module once; its source leaves FX's cache for good when the module dies."""
+    """Generate the module once; its source leaves FX's cache for good when the module dies.
+
+    The line cache, where FX put the source too, is the program's: a name that came and went while
+    it walks over them would be an error there. Tracebacks find the source by the loader.
+    """
     with quick_source(graph):
         gm = fx.GraphModule({}, graph, class_name)
-    filename = type(gm).forward.__code__.co_filename
+    forward = type(gm).forward
+    filename = forward.__code__.co_filename
+    linecache.cache.pop(filename, None)
+    forward.__globals__.update(__name__=filename, __loader__=_graph_module._loader)
     weakref.finalize(gm, _evict, filename)
     return gm
 
@@ -77,8 +84,9 @@ _waiting: list[str] = []
 def _evict(filename: str) -> None:
     """Forget generated source, which FX would keep until the process ends.
 
-    ``linecache.checkcache`` expects all names that it began with to stay, and the collector may
-    come here in the midst of it: then they wait for the next module that dies.
+    A printed traceback may have put it into the line cache. ``linecache.checkcache`` expects all
+    names that it began with to stay, and the collector may come here in the midst of it: then they
+    wait for the next module that dies.
     """
     _graph_module._loader.eval_cache.pop(filename, None)
     _waiting.append(filename)

@@ -6,6 +6,7 @@ import gc
 import linecache
 import math
 import operator
+import traceback
 from typing import Any
 
 import pytest
@@ -255,6 +256,25 @@ def test_source_goes_with_the_module() -> None:
     gc.collect()
     assert filename not in graph_module._loader.eval_cache
     assert filename not in linecache.cache
+
+
+def test_the_line_cache_is_left_as_it_was() -> None:
+    before = set(linecache.cache)
+    graph, y = small()
+    graph.compile([y], as_given)
+    assert set(linecache.cache) <= before
+
+
+def test_tracebacks_show_the_generated_source() -> None:
+    graph, y = small()
+    compiled = graph.compile([y], as_given)
+    assert compiled.gm is not None
+    forward = type(compiled.gm).forward
+    with pytest.raises(TypeError) as caught:
+        forward(compiled.gm, *["text"] * (forward.__code__.co_argcount - 1))
+    line = traceback.extract_tb(caught.value.__traceback__)[-1].line
+    assert line
+    assert " = " in line
 
 
 def test_generated_source_stays_while_the_line_cache_is_checked() -> None:
