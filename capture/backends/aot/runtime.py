@@ -15,7 +15,7 @@ from torch import Tensor
 
 from capture._native import disable_code
 from capture.backends.aot import adapter
-from capture.backends.aot.joint import Joint, Output, View, Written
+from capture.backends.aot.described import Joint, Output, View, Written
 from capture.backends.aot.saved import Rebuild, rebuilds
 from capture.backends.aot.toolchain import Boxed
 

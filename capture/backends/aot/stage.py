@@ -13,8 +13,9 @@ from torch import Tensor, fx
 from capture import logs
 from capture._native import disable_code
 from capture.backends.aot import adapter, runtime
+from capture.backends.aot.described import CannotTrace, Joint
 from capture.backends.aot.held_numbers import can_hold, hold, split_numbers
-from capture.backends.aot.joint import CannotTrace, Joint, trace_joint
+from capture.backends.aot.joint import trace_joint
 from capture.backends.aot.numbers import for_symbols
 from capture.backends.aot.toolchain import Boxed, Parts, Toolchain
 from capture.backends.aot.writes import write_in_graph

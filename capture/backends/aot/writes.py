@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, fx
 
-from capture.backends.aot.joint import Joint, Output, Written
+from capture.backends.aot.described import Joint, Output, Written
 from capture.backends.aot.toolchain import Parts
 
 __all__ = ["write_in_graph"]
