@@ -36,7 +36,11 @@ def leaf_gradients(
     for leaf, gradient, keeps in zip(leaves, found, fresh, strict=True):
         if gradient is None:
             raise RuntimeError("a leaf was expected to get a gradient, but got none")
-        if keeps:
+        if keeps and gradient.layout is not torch.strided:
+            if id(gradient) in taken or _is_shared(gradient):
+                gradient = gradient.clone()
+            taken.add(id(gradient))
+        elif keeps:
             if id(gradient) in taken or _is_shared(gradient) or not _obeys(gradient, leaf):
                 gradient = _obedient_copy(gradient, leaf)
             taken.add(id(gradient))
@@ -61,8 +65,10 @@ leaf_gradients.capture_backward = True  # type: ignore[attr-defined]
 gradients.capture_backward = True  # type: ignore[attr-defined]
 
 
-def gradient_meta(leaf: TensorMeta) -> TensorMeta:
+def gradient_meta(leaf: TensorMeta, layout: torch.layout = torch.strided) -> TensorMeta:
     """Return the metadata of a leaf's fresh gradient."""
+    if layout is not torch.strided:
+        return TensorMeta(leaf.shape, (), leaf.dtype, leaf.device, layout=layout)
     dense = is_dense(leaf.shape, leaf.stride)
     stride = leaf.stride if dense else contiguous_strides(leaf.shape)
     return TensorMeta(leaf.shape, stride, leaf.dtype, leaf.device)

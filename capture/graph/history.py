@@ -14,7 +14,7 @@ from capture.graph.tensor_meta import CannotPropagate
 if TYPE_CHECKING:
     from capture.graph.values import TensorValue
 
-__all__ = ["History", "check", "leaves_behind", "release"]
+__all__ = ["History", "check", "is_open", "leaves_behind", "release"]
 
 
 class History:
@@ -24,11 +24,12 @@ class History:
         parents: where gradients flow on to.
         leaf: the tensor whose gradient is accumulated here.
         untold: half a sentence on why a backward call cannot be foretold, or None.
+        open: whether only a run tells which parents get a gradient, and of which layout.
         freed: whether a backward call has let go of what the operator saved.
         through: what a gradient runs through on its way to the parents, but does not begin at.
     """
 
-    __slots__ = ("freed", "leaf", "parents", "through", "untold")
+    __slots__ = ("freed", "leaf", "open", "parents", "through", "untold")
 
     def __init__(
         self,
@@ -37,11 +38,13 @@ class History:
         leaf: TensorValue | None = None,
         untold: str | None = None,
         through: Iterable[History] = (),
+        open: bool = False,
     ) -> None:
         self.parents = tuple(parents)
         self.through = tuple(through)
         self.leaf = leaf
         self.untold = untold
+        self.open = open
         self.freed = False
 
 
@@ -59,7 +62,9 @@ def _walk(ends: Iterable[History], through: bool = True) -> list[History]:
 
 
 def leaves_behind(ends: Iterable[History]) -> list[TensorValue]:
-    """Return the leaves that gradients flow to from ``ends``, each once.
+    """Return the leaves that gradients may flow to from ``ends``, each once.
+
+    They do so if no history on the way is open.
 
     Raises:
         CannotPropagate: if that cannot be foretold.
@@ -71,6 +76,11 @@ def leaves_behind(ends: Iterable[History]) -> list[TensorValue]:
         if history.leaf is not None:
             leaves[id(history.leaf)] = history.leaf
     return list(leaves.values())
+
+
+def is_open(ends: Iterable[History]) -> bool:
+    """Tell whether only a run tells which leaves get a gradient."""
+    return any(history.open for history in _walk(ends))
 
 
 def check(ends: Iterable[History]) -> None:

@@ -9,13 +9,15 @@ from typing import Any
 
 import torch
 
-__all__ = ["UNKNOWN", "Links"]
+__all__ = ["MAYBE", "UNKNOWN", "Links"]
 
 #: In the place of an argument's position: something whose gradient cannot be foretold.
 UNKNOWN = -1
+#: Likewise: whether the arguments get a gradient, and of which layout, only a run tells.
+MAYBE = -2
 
 # Nodes made in Python may give None for a gradient; that of a missing formula raises.
-_UNTOLD_NAMES = frozenset({"NotImplemented", "Error"})
+_OPEN_NAMES = frozenset({"NotImplemented", "Error"})
 
 
 class Links:
@@ -52,16 +54,16 @@ class Links:
             if leaf is not None:
                 found.add(self.leaves.get(id(leaf), UNKNOWN))
                 continue
-            if _is_untold(fn):
-                found.add(UNKNOWN)
+            if _is_open(fn):
+                found.add(MAYBE)
             todo.extend(following for following, _ in fn.next_functions if following is not None)
         return tuple(sorted(found))
 
 
-def _is_untold(fn: Any) -> bool:
+def _is_open(fn: Any) -> bool:
     return (
         isinstance(fn, torch.autograd.function.BackwardCFunction)
-        or fn.name() in _UNTOLD_NAMES
+        or fn.name() in _OPEN_NAMES
         or bool(getattr(fn, "_saved_sparse", False))
         or bool(getattr(fn, "_saved_sparse_grad", False))
     )

@@ -29,8 +29,8 @@ from capture.graph.fx_adapter import (
     new_graph,
 )
 from capture.graph.gradients import gradient_meta, gradients, leaf_gradients
-from capture.graph.history import History, check, release
-from capture.graph.links import UNKNOWN
+from capture.graph.history import History, check, is_open, leaves_behind, release
+from capture.graph.links import MAYBE, UNKNOWN
 from capture.graph.propagate import (
     ConstantResult,
     FreshResult,
@@ -445,7 +445,7 @@ class OutputGraph:
         """Note what a gradient for a new tensor flows to."""
         if value.meta.requires_grad:
             if value.meta.has_grad_fn:
-                value.history = History(_parents(links, tensors))
+                value.history = _history(links, tensors)
             else:
                 value.history = History(leaf=value)
             self._recorded_groups.add(value.alias_group)
@@ -455,7 +455,7 @@ class OutputGraph:
         """Note what in-place operators do to the histories of their tensors and families."""
         if any(tensors[index].alias_group in self._recorded_groups for index in outcome.written):
             self.rewrites_recorded = True
-        made = [(index, History(_parents(links, tensors))) for index, links in outcome.links]
+        made = [(index, _history(links, tensors)) for index, links in outcome.links]
         for index, history in made if outcome.recorded else ():
             value = tensors[index]
             for member in self._by_view_group[value.view_group]:
@@ -470,11 +470,50 @@ class OutputGraph:
             elif not meta.has_grad_fn and value.history is None:
                 value.history = History(leaf=value)
 
+    def leaves_of(
+        self, outputs: list[TensorValue], grad_outputs: list[TensorValue | None]
+    ) -> list[tuple[TensorValue, torch.layout]]:
+        """Return the leaves that a backward call gives gradients to, and the gradients' layouts.
+
+        Raises:
+            CannotPropagate: if that cannot be foretold.
+        """
+        ends = [value.history for value in outputs if value.history is not None]
+        order = {id(node): place for place, node in enumerate(self.graph.nodes)}
+        leaves = leaves_behind(ends)
+        if any(id(leaf.node) not in order for leaf in leaves):
+            raise CannotPropagate("a leaf belongs to the graph around this one")
+        leaves.sort(key=lambda value: order[id(value.node)])
+        if not is_open(ends):
+            return [(leaf, torch.strided) for leaf in leaves]
+        leaves = [leaf for leaf in leaves if leaf.meta.requires_grad]
+        if not leaves:
+            return []
+        found = self._shadow_so_far().gradients(
+            [value.node for value in outputs],
+            [leaf.node for leaf in leaves],
+            [None if value is None else value.node for value in grad_outputs],
+            retain_graph=True,
+        )
+        pairs = zip(leaves, found, strict=True)
+        return [(leaf, grad.layout) for leaf, grad in pairs if grad is not None]
+
+    def _shadow_so_far(self) -> Shadow:
+        """Return the run of the graph on fake tensors, up to its last node."""
+        if self.shapes is not None or "inference_mode" in self.switches:
+            raise CannotPropagate("some sizes are symbolic, or inference mode is switched")
+        if self._shadow is None:
+            self._shadow = Shadow(self.graph, self._initial_state)
+        examples = zip(self.placeholders, self.examples, strict=True)
+        self._shadow.catch_up({n: e for n, e in examples if not isinstance(e, torch.Tensor)})
+        return self._shadow
+
     def add_leaf_gradients(
         self,
         outputs: list[TensorValue],
         grad_outputs: list[TensorValue | None],
         leaves: list[TensorValue],
+        layouts: list[torch.layout],
         fresh: list[bool],
         retain_graph: bool,
         frame_summary: FrameSummary = None,
@@ -482,12 +521,18 @@ class OutputGraph:
         """Add a backward call and return the gradients of ``leaves``.
 
         Args:
-            outputs: what is differentiated; ``leaves_behind`` their histories are the leaves.
+            outputs: what is differentiated; ``leaves_of`` them are the leaves.
             grad_outputs: the gradient of each output, or None for a single element.
+            layouts: of each leaf's gradient.
             fresh: which gradients become the leaf's ``grad``, others are added to the one there.
             retain_graph: whether what the operators saved is kept.
         """
-        metas = [self._gradient_meta(leaf.meta) for leaf in leaves]
+        metas = [
+            self._gradient_meta(leaf.meta)
+            if layout is torch.strided
+            else gradient_meta(leaf.meta, layout)
+            for leaf, layout in zip(leaves, layouts, strict=True)
+        ]
         ends = [value.history for value in outputs if value.history is not None]
         arguments = (
             tuple(value.node for value in outputs),
@@ -497,10 +542,10 @@ class OutputGraph:
             retain_graph,
         )
         node = self._node("call_function", leaf_gradients, arguments, {}, frame_summary)
+        self.may_raise = self.may_raise or self.rewrites_recorded or is_open(ends)
         if not retain_graph:
             release(ends)
         self.backward_calls += 1
-        self.may_raise = self.may_raise or self.rewrites_recorded
         found = []
         for position, meta in enumerate(metas):
             part = append_node(
@@ -529,15 +574,9 @@ class OutputGraph:
         Raises:
             CannotPropagate: if what the call gives, or that it fails, cannot be told.
         """
-        if self.shapes is not None or "inference_mode" in self.switches:
-            raise CannotPropagate("some sizes are symbolic, or inference mode is switched")
         ends = [value.history for value in outputs if value.history is not None]
         check(ends)
-        if self._shadow is None:
-            self._shadow = Shadow(self.graph, self._initial_state)
-        examples = zip(self.placeholders, self.examples, strict=True)
-        shadow = self._shadow
-        shadow.catch_up({n: e for n, e in examples if not isinstance(e, torch.Tensor)})
+        shadow = self._shadow_so_far()
         nodes = [value.node for value in outputs]
         wanted = [value.node for value in inputs]
         given = [None if value is None else value.node for value in grad_outputs]
@@ -550,7 +589,7 @@ class OutputGraph:
         if not options["retain_graph"]:
             release(ends)
         self.backward_calls += 1
-        self.may_raise = self.may_raise or self.rewrites_recorded
+        self.may_raise = self.may_raise or self.rewrites_recorded or is_open(ends)
         found: list[TensorValue | None] = []
         made: dict[int, TensorValue] = {}
         for position, result in enumerate(results):
@@ -822,16 +861,16 @@ class _Gradients:
         return History(parents, through=ends)
 
 
-def _parents(links: tuple[int, ...], tensors: list[TensorValue]) -> list[History]:
-    found = []
+def _history(links: tuple[int, ...], tensors: list[TensorValue]) -> History:
+    parents = []
     for position in links:
         if position == UNKNOWN:
-            found.append(History(untold="it runs through an operator with a backward of its own"))
-        else:
+            parents.append(History(untold="it reaches a leaf that is no value of the graph"))
+        elif position != MAYBE:
             history = tensors[position].history
             if history is not None:
-                found.append(history)
-    return found
+                parents.append(history)
+    return History(parents, open=MAYBE in links)
 
 
 _state_keys: dict[TorchState, int] = {}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from capture.errors import CaptureError
-from capture.graph import fake, generic, op_rules, sample
+from capture.graph import declared, fake, generic, op_rules, sample
 from capture.graph.arguments import substitute
 from capture.graph.links import Links
 from capture.graph.recording import Decisions, Recording
@@ -170,6 +170,11 @@ def propagate(
         CannotPropagate: if what it does cannot be known.
     """
 
+    written = declared.written_by(target, args, kwargs, state)
+    if written is not None:
+        places = {id(value): place for place, value in enumerate(tensors)}
+        positions = tuple(dict.fromkeys(places[id(value)] for value in written))
+        return Outcome(ConstantResult(None), needs_node=True, written=positions)
     call = _Call(kind, target, args, kwargs, tensors, scalars, sizes, shapes)
     call.check()
     if any(enabled for _, enabled, _ in state.autocast):

@@ -50,7 +50,8 @@ class Shadow:
                 for node in self.graph.nodes:
                     if node not in self.done:
                         self.done.add(node)
-                        self.env[node] = self._run(node, numbers)
+                        if not _is_unforetold(node, numbers):
+                            self.env[node] = self._run(node, numbers)
                 self.state = snapshot()._replace(autocast_cache=False)
         except CannotPropagate:
             raise
@@ -61,18 +62,20 @@ class Shadow:
         if node.op == "placeholder":
             if node in numbers:
                 return numbers[node]
-            meta: TensorMeta = node.meta["capture_meta"]
-            if meta.is_symbolic or not meta.is_plain:
-                raise CannotPropagate("an input is no plain tensor of known sizes")
-            return fake.make_fake(meta)
-        args = fx.map_arg(node.args, self.env.__getitem__)
-        kwargs = fx.map_arg(node.kwargs, self.env.__getitem__)
+            return fake.make_fake(node.meta["capture_meta"])
+        args = fx.map_arg(node.args, self._of)
+        kwargs = fx.map_arg(node.kwargs, self._of)
         target: Any = node.target
         if not getattr(target, "capture_traceable", True):
             raise CannotPropagate("it runs through code of the program")
         if node.op == "call_method":
             return getattr(args[0], target)(*args[1:], **kwargs)
         return target(*args, **kwargs)
+
+    def _of(self, node: fx.Node) -> Any:
+        if node not in self.env:
+            raise CannotPropagate("an input is no plain tensor of known sizes")
+        return self.env[node]
 
     def gradients(
         self,
@@ -115,6 +118,14 @@ class Shadow:
         links.inner = {}  # only leaves end the walk
         places = links.of(tensor)
         return [known[n] for n in places if n >= 0], all(n >= 0 for n in places)
+
+
+def _is_unforetold(node: fx.Node, numbers: dict[fx.Node, Any]) -> bool:
+    """True for an input that has no fake tensor: what uses it cannot be run."""
+    if node.op != "placeholder" or node in numbers:
+        return False
+    meta: TensorMeta = node.meta["capture_meta"]
+    return meta.is_symbolic or not meta.is_plain
 
 
 def _first_line(error: BaseException) -> str:

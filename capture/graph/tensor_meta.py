@@ -76,6 +76,11 @@ class TensorMeta(NamedTuple):
         """Whether operators can be propagated through a tensor like this."""
         return self.layout is torch.strided and self.cls in PLAIN_CLASSES
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it is a tensor in coordinate format: shape and dtype are all that is known."""
+        return self.layout is torch.sparse_coo and self.cls in PLAIN_CLASSES
+
     def is_contiguous(self, memory_format: torch.memory_format = torch.contiguous_format) -> bool:
         """Tell what ``Tensor.is_contiguous`` tells."""
         if memory_format is torch.preserve_format:

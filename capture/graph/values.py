@@ -181,9 +181,9 @@ class GraphFunction:
         self.stand_in = stand_in
         self.capture_traceable = traceable
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it."""
-        return self.call(*args)
+        return self.call(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<{self.__name__}>"

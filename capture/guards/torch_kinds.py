@@ -33,6 +33,7 @@ class TensorFacts:
     A dimension or stride that may vary is None; ``strides`` None demands nothing of them, and
     ``contiguous`` demands the row-major strides of whatever shape comes. ``plain`` tells that the
     tensor has no Python, nested, sparse or functorch dispatch: its fields are what they seem.
+    ``sparse`` tells the same of a tensor in coordinate format, which has no strides.
     """
 
     cls: type
@@ -46,6 +47,7 @@ class TensorFacts:
     is_leaf: bool | None = None
     contiguous: bool = False
     plain: bool = field(default=True, compare=False)
+    sparse: bool = field(default=False, compare=False)
 
     @classmethod
     def of(
@@ -84,6 +86,9 @@ class TensorFacts:
                 is_leaf=tensor.is_leaf if with_leaf else None,
                 contiguous=contiguous,
                 plain=strided and type(tensor) in _PLAIN_CLASSES and not keys & _UNUSUAL_KEYS,
+                sparse=layout is torch.sparse_coo
+                and type(tensor) in _PLAIN_CLASSES
+                and not keys & _UNUSUAL_KEYS & ~_SPARSE_KEY,
             )
 
     def differences(self, tensor: torch.Tensor) -> list[str]:
@@ -180,7 +185,7 @@ def _show(dims: Dims | None) -> str:
 
 
 def _unusual_keys() -> int:
-    names = (
+    return _mask(
         "Python",
         "PythonTLSSnapshot",
         "NestedTensor",
@@ -193,6 +198,9 @@ def _unusual_keys() -> int:
         "Sparse",
         "SparseCsr",
     )
+
+
+def _mask(*names: str) -> int:
     known: Mapping[str, Any] = torch._C.DispatchKey.__members__
     mask = 0
     for name in names:
@@ -202,6 +210,7 @@ def _unusual_keys() -> int:
 
 
 _UNUSUAL_KEYS = _unusual_keys()
+_SPARSE_KEY = _mask("Sparse")
 
 
 def _key_set(raw: int) -> str:

@@ -20,7 +20,7 @@ from capture.guards.torch_kinds import TensorFacts, TensorMatch
 from capture.sources import DictItemSource, ItemSource, LocalSource, Scope, Source, UnreadableError
 from capture.variables.base import SizePlan
 
-__all__ = ["Policy", "Seen"]
+__all__ = ["Policy", "Seen", "is_count"]
 
 _log = logs.artifact("dynamic")
 
@@ -137,6 +137,18 @@ class Policy:
         if not sizes and not strides:
             return None
         return SizePlan(sizes, strides, marks.bounds, frozenset(marks.dynamic))
+
+
+def is_count(source: Source, value: object) -> bool:
+    """True for an int in the state of an optimizer: a count, so the next call changes it."""
+    if type(value) is not int:
+        return False
+    step = source.parent if isinstance(source, DictItemSource) else None
+    while step is not None:
+        if isinstance(step, DictItemSource) and step.key == "state":
+            return True
+        step = step.parent
+    return False
 
 
 def _is_argument(source: Source) -> bool:

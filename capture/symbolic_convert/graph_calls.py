@@ -21,6 +21,8 @@ from capture.variables.tensor import TensorVariable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import torch
+
     from capture.symbolic_convert.translator import Translator
 
 _LARGEST = (1 << 63) - 1  # less than that: the guard's constants must fit as well
@@ -140,6 +142,7 @@ def add_leaf_gradients(
     outputs: list[TensorVariable],
     grad_outputs: list[TensorVariable | None],
     leaves: list[TensorVariable],
+    layouts: list[torch.layout],
     fresh: list[bool],
     retain_graph: bool,
 ) -> list[TensorVariable]:
@@ -150,6 +153,7 @@ def add_leaf_gradients(
             [v.value for v in outputs],
             [None if v is None else v.value for v in grad_outputs],
             [v.value for v in leaves],
+            layouts,
             fresh,
             retain_graph,
             tracer.stack_summary(),

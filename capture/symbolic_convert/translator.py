@@ -26,6 +26,7 @@ from capture.guards.kinds import (
 )
 from capture.guards.torch_kinds import StateIs, read_state
 from capture.instructions.ops import Op
+from capture.polyfills.optimizers import OPTIMIZERS
 from capture.side_effects import SideEffects
 from capture.sources import (
     AttrSource,
@@ -36,7 +37,7 @@ from capture.sources import (
     Source,
 )
 from capture.symbolic_convert import classes, generators, graph_calls, raising, size_guards
-from capture.symbolic_convert.dynamic import Policy
+from capture.symbolic_convert.dynamic import Policy, is_count
 from capture.symbolic_convert.failure import Failure
 from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.lifetimes import may_have_ended
@@ -190,7 +191,9 @@ class Translator:
         return self.frames[-1].code
 
     def is_dynamic(self, source: Source, value: object) -> bool:
-        """True if the number was seen to change: it is an input of the graph then."""
+        """True if the number was seen to change, or counts: it is an input of the graph then."""
+        if is_count(source, value) and self.calling_code().co_filename.startswith(OPTIMIZERS):
+            return True
         return self.policy.number(source, value)
 
     def plan_sizes(self, source: Source, value: torch.Tensor) -> SizePlan | None:
@@ -320,12 +323,13 @@ class Translator:
         outputs: list[TensorVariable],
         grad_outputs: list[TensorVariable | None],
         leaves: list[TensorVariable],
+        layouts: list[torch.layout],
         fresh: list[bool],
         retain_graph: bool,
     ) -> list[TensorVariable]:
         """Add a backward call to the graph; the gradients of ``leaves``."""
         return graph_calls.add_leaf_gradients(
-            self, outputs, grad_outputs, leaves, fresh, retain_graph
+            self, outputs, grad_outputs, leaves, layouts, fresh, retain_graph
         )
 
     def add_gradients(

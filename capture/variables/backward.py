@@ -13,7 +13,6 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.errors import GraphBreak
-from capture.graph.history import leaves_behind
 from capture.graph.tensor_meta import CannotPropagate
 from capture.guards.kinds import Equals, IsEmpty
 from capture.sources import AttrSource
@@ -192,18 +191,19 @@ def _backward(
     if create_graph:
         leave(call, "with create_graph")
     grad_outputs = check_outputs(tracer, call, outputs, gradients)
-    leaves = _leaves(tracer, call, outputs)
+    reached = _leaves(tracer, call, outputs, grad_outputs)
     inputs = given.get("inputs", NONE).realize(tracer)
     if not is_none(inputs):
-        leaves = _chosen(call, leaves, tensors_of(tracer, call, inputs))
-    if not leaves:
+        reached = _chosen(call, reached, tensors_of(tracer, call, inputs))
+    if not reached:
         leave(call, "it reaches no leaf")
+    leaves, layouts = [leaf for leaf, _ in reached], [layout for _, layout in reached]
     for leaf in leaves:
         _guard_hooks(tracer, call, leaf)
     grads = [read_grad(tracer, leaf) for leaf in leaves]
-    _check_grads(call, leaves, grads)
+    _check_grads(call, leaves, layouts, grads)
     found = tracer.add_leaf_gradients(
-        outputs, grad_outputs, leaves, [is_none(grad) for grad in grads], retain_graph
+        outputs, grad_outputs, leaves, layouts, [is_none(grad) for grad in grads], retain_graph
     )
     for leaf, grad, gradient in zip(leaves, grads, found, strict=True):
         if is_none(grad):
@@ -213,30 +213,37 @@ def _backward(
     return NONE
 
 
-def _leaves(tracer: Tracer, call: str, outputs: list[TensorVariable]) -> list[TensorVariable]:
+Leaf = tuple[TensorVariable, torch.layout]
+"""A leaf and the layout of the gradient that it gets."""
+
+
+def _leaves(
+    tracer: Tracer,
+    call: str,
+    outputs: list[TensorVariable],
+    grad_outputs: list[TensorVariable | None],
+) -> list[Leaf]:
     """The leaves behind the outputs, in the order in which the graph came upon them."""
+    given = [None if v is None else v.value for v in grad_outputs]
     try:
-        values = leaves_behind(v.value.history for v in outputs if v.value.history is not None)
+        values = tracer.graph.leaves_of([v.value for v in outputs], given)
     except CannotPropagate as error:
         leave(call, error.reason)
-    order = {id(node): place for place, node in enumerate(tracer.graph.graph.nodes)}
     leaves = []
-    for value in sorted(values, key=lambda value: order[id(value.node)]):
+    for value, layout in values:
         leaf = tracer.tensors.get(id(value))
         if not isinstance(leaf, TensorVariable) or not leaf.meta.requires_grad:
             leave(call, "a leaf does not require grad any more")
-        leaves.append(leaf)
+        leaves.append((leaf, layout))
     return leaves
 
 
-def _chosen(
-    call: str, leaves: list[TensorVariable], inputs: list[TensorVariable]
-) -> list[TensorVariable]:
+def _chosen(call: str, leaves: list[Leaf], inputs: list[TensorVariable]) -> list[Leaf]:
     """Those leaves that ``inputs`` names."""
     wanted = {id(v) for v in inputs}
-    if not wanted <= {id(leaf) for leaf in leaves}:
+    if not wanted <= {id(leaf) for leaf, _ in leaves}:
         leave(call, "one of the inputs is no leaf behind the tensors")
-    return [leaf for leaf in leaves if id(leaf) in wanted]
+    return [(leaf, layout) for leaf, layout in leaves if id(leaf) in wanted]
 
 
 def _guard_hooks(tracer: Tracer, call: str, leaf: TensorVariable) -> None:
@@ -267,12 +274,16 @@ def _has_accumulator(leaf: Any) -> bool:
     return "capture" in edge(leaf).node.metadata
 
 
-def _check_grads(call: str, leaves: list[TensorVariable], grads: list[Variable]) -> None:
+def _check_grads(
+    call: str, leaves: list[TensorVariable], layouts: list[torch.layout], grads: list[Variable]
+) -> None:
     """What is there already can be added to in any order."""
     groups = set()
-    for leaf, grad in zip(leaves, grads, strict=True):
+    for leaf, layout, grad in zip(leaves, layouts, grads, strict=True):
         if isinstance(grad, ConstantVariable):
             continue
+        if layout is not torch.strided:
+            leave(call, "a gradient that is not dense is added to the one there")
         if not isinstance(grad, TensorVariable) or not grad.meta.is_plain:
             leave(call, "a grad is no plain tensor")
         if grad.meta.requires_grad or grad.meta.dtype != leaf.meta.dtype:

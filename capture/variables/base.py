@@ -368,6 +368,7 @@ class Tracer(Protocol):
         outputs: list[TensorVariable],
         grad_outputs: list[TensorVariable | None],
         leaves: list[TensorVariable],
+        layouts: list[torch.layout],
         fresh: list[bool],
         retain_graph: bool,
     ) -> list[TensorVariable]:

@@ -61,7 +61,7 @@ def store_grad(tracer: Tracer, obj: TensorVariable, value: Variable) -> None:
 
 def _fits(leaf: TensorMeta, grad: TensorMeta) -> bool:
     return (
-        grad.is_plain
+        (grad.is_plain or grad.is_sparse)
         and (leaf.shape, leaf.dtype, leaf.device) == (grad.shape, grad.dtype, grad.device)
         and not leaf.is_inference
         and not grad.is_inference

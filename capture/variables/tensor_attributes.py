@@ -115,7 +115,7 @@ _READERS: dict[str, Callable[[TensorVariable], Variable]] = {
     "is_mps": _device_flag("mps"),
     "is_xpu": _device_flag("xpu"),
     "itemsize": lambda obj: ConstantVariable(obj.meta.dtype.itemsize),
-    "is_sparse": lambda obj: FALSE,
+    "is_sparse": lambda obj: boolean(obj.meta.is_sparse),
     "is_quantized": lambda obj: FALSE,
     "is_nested": lambda obj: FALSE,
     "is_mkldnn": lambda obj: FALSE,

@@ -16,6 +16,7 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.config import settings as config
+from capture.graph.declared import SPARSE_ADAM
 from capture.graph.op_rules import RuleKind, classify, classify_method, name_of
 from capture.guards.kinds import IdIs
 from capture.polyfills.optimizers import OPTIMIZERS
@@ -144,6 +145,8 @@ def graph_method(
     if rule.kind is RuleKind.CONSTANT:
         return constant_method(tracer, name, args, kwargs)
     kwargs = numbers_for_factors(tracer, name, kwargs) if kwargs else kwargs
+    if name == "new" and len(args) == 2 and args[1].realize(tracer).python_type() is torch.Size:
+        name = "new_empty"  # a graph tells no Size from a tuple, but ``new`` does
     return tracer.graph_call("call_method", name, args, kwargs)
 
 
@@ -214,7 +217,7 @@ def constant_method(
     tensor = args[0]
     assert isinstance(tensor, TensorVariable)
     meta = tensor.meta
-    if name in ("stride", "is_contiguous") and not tracer.graph.layout_known:
+    if name in _OF_STRIDES and not (tracer.graph.layout_known and meta.is_plain):
         unsupported(reasons.UNKNOWN_CALLABLE, f"Tensor.{name}")
     if name in ("size", "stride"):
         values = meta.shape if name == "size" else meta.stride
@@ -266,6 +269,8 @@ def constant_method(
         )
     unsupported(reasons.UNKNOWN_CALLABLE, f"Tensor.{name}")
 
+
+_OF_STRIDES = frozenset({"stride", "is_contiguous"})
 
 # functions of torch that do what the tensor method of the same name does
 _METHODS_BY_NAME = frozenset(
@@ -356,7 +361,12 @@ def _check_is_size(tracer: Tracer, args: list[Variable], kwargs: dict[str, Varia
     return _check(tracer, [within], {})
 
 
+def _sparse_adam(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    return graph_node(tracer, SPARSE_ADAM, args, kwargs)
+
+
 _SPECIAL: dict[Any, _Special] = {
+    SPARSE_ADAM.call: _sparse_adam,
     torch._check: _check,
     torch._check_is_size: _check_is_size,
     torch.Tensor.backward: backward.tensor_backward,

@@ -247,6 +247,8 @@ def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source) -> Variable
     """A plain tensor or parameter: an input of the graph, guarded by its metadata."""
     # whether a tensor that requires grad is a leaf decides what autograd does with it
     facts = TensorFacts.of(value, with_leaf=value.requires_grad)
+    if facts.sparse and not value.requires_grad:
+        return wrap_sparse(tracer, value, source, facts)
     if not facts.plain:
         tracer.guard(TypeIs(source, type(value)))
         return ObjectVariable(type(value), value, source)
@@ -258,6 +260,18 @@ def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source) -> Variable
         facts, shape, stride = symbolic_sizes(tracer, value, source, plan)
         tracer.guard(TensorMatch(source, facts))
         tensor = tracer.graph.add_input(name_for(source), value, source, shape, stride)
+    variable = TensorVariable(tensor, source)
+    tracer.tensors[id(tensor)] = variable
+    tracer.real_tensors[source] = value
+    return variable
+
+
+def wrap_sparse(
+    tracer: Tracer, value: torch.Tensor, source: Source, facts: TensorFacts
+) -> Variable:
+    """A tensor in coordinate format: an input that few operators of a graph take."""
+    tracer.guard(TensorMatch(source, facts))
+    tensor = tracer.graph.add_input(name_for(source), value, source)
     variable = TensorVariable(tensor, source)
     tracer.tensors[id(tensor)] = variable
     tracer.real_tensors[source] = value

@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from capture.graph.links import UNKNOWN, Links
+from capture.graph.links import MAYBE, UNKNOWN, Links
 
 
 def leaf(*shape):
@@ -53,7 +53,7 @@ def test_leaf_that_was_not_given_is_unknown():
     assert Links([a]).of(a * other) == (UNKNOWN, 0)
 
 
-def test_backward_in_python_and_sparse_gradients_are_unknown():
+def test_backward_in_python_and_sparse_gradients_are_told_by_a_run():
     class Same(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -64,7 +64,7 @@ def test_backward_in_python_and_sparse_gradients_are_unknown():
             return None
 
     a, table = leaf(2), leaf(3, 2)
-    assert UNKNOWN in Links([a]).of(Same.apply(a))
+    assert MAYBE in Links([a]).of(Same.apply(a))
     index = torch.tensor([1])
     assert Links([table]).of(F.embedding(index, table)) == (0,)
-    assert UNKNOWN in Links([table]).of(F.embedding(index, table, sparse=True))
+    assert MAYBE in Links([table]).of(F.embedding(index, table, sparse=True))

@@ -446,3 +446,10 @@ def test_keys_that_become_the_same_tensor(check):
     x, y = torch.ones(2), torch.ones(2)
     report = check(counted, (x, y), (x, x))
     assert not report.breaks
+
+
+def test_new_takes_a_size_for_a_shape_and_a_tuple_for_numbers(check):
+    def f(x):
+        return x.new(x.shape).zero_(), x.new((3, 4)), x.new(2, 1).zero_()
+
+    check(f, (torch.ones(3, 2),), fullgraph=True)
