@@ -21,15 +21,18 @@ import importlib.util
 import json
 import os
 import re
-import subprocess
+import signal
 import sys
 import tempfile
 import time
 import tomllib
+import traceback
 import unittest
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import capture
 from tests.conformance import cpython_report
 
 DEFAULT = """
@@ -106,7 +109,6 @@ def _flatten(suite: Any) -> list[unittest.TestCase]:
 
 def _capture_methods(cases: list[unittest.TestCase]) -> Any:
     """Compile every test method; what is returned tells how a test was captured."""
-    import capture
     from capture import _native, eval_frame
     from capture.config import settings
     from capture.convert_frame.piece import Piece
@@ -161,8 +163,6 @@ def _child(name: str, captured: bool, out_path: str, skip: set[str]) -> None:
         excused = tuple(tomllib.loads(_EXCEPTIONS.read_text())["exceptions"])
         cases = [c for c in cases if not c.id().endswith(excused)]
         extra = _capture_methods(cases)
-    import capture  # noqa: F401
-
     # What the libraries hold is out of the collector's way in both runs: their times compare then.
     gc.collect()
     gc.freeze()
@@ -173,25 +173,48 @@ def _child(name: str, captured: bool, out_path: str, skip: set[str]) -> None:
 # --- the parent ----------------------------------------------------------------------------------
 
 
-def _watch(command: list[str], timeout: float, out: Path) -> tuple[int, str]:
-    """Run a child until it ends or writes no row for ``timeout`` seconds: status, error text."""
+def _watch(run: Callable[[], None], timeout: float, out: Path) -> tuple[int, str]:
+    """Run a child until it ends or writes no row for ``timeout`` seconds: status, error text.
+
+    It is forked from this process, which has imported torch already.
+    """
     with tempfile.TemporaryFile("w+") as errors:
-        child = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=errors, stdin=subprocess.DEVNULL,
-            cwd=Path(__file__).parents[2],
-        )  # fmt: skip
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            _be_child(run, errors.fileno())
         size, since = -1, time.monotonic()
-        while child.poll() is None:
+        while True:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                errors.seek(0)
+                return os.waitstatus_to_exitcode(status), errors.read()
             time.sleep(0.1)
             now = out.stat().st_size if out.exists() else 0
             if now != size:
                 size, since = now, time.monotonic()
             elif time.monotonic() - since > timeout:
-                child.kill()
-                child.wait()
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
                 return -9, "timeout"
-        errors.seek(0)
-        return child.returncode, errors.read()
+
+
+def _be_child(run: Callable[[], None], errors: int) -> NoReturn:
+    status = 1
+    try:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for source, target in ((nothing, 0), (nothing, 1), (errors, 2)):
+            os.dup2(source, target)
+        del sys.argv[1:]
+        run()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def _run(name: str, captured: bool, timeout: float, folder: Path) -> dict[str, dict[str, Any]]:
@@ -200,11 +223,7 @@ def _run(name: str, captured: bool, timeout: float, folder: Path) -> dict[str, d
     out.unlink(missing_ok=True)
     rows: dict[str, dict[str, Any]] = {}
     for _ in range(30):
-        command = [sys.executable, "-m", "tests.conformance.cpython", "--child", name, str(out)]
-        if captured:
-            command.append("--captured")
-        command += ["--skip", *rows]
-        code, errors = _watch(command, timeout, out)
+        code, errors = _watch(lambda: _child(name, captured, str(out), set(rows)), timeout, out)
         started = None
         for line in out.read_text().splitlines() if out.exists() else []:
             row = json.loads(line)
@@ -235,13 +254,7 @@ def main() -> int:
     parser.add_argument("--folder", default="/tmp/capture-conformance")
     parser.add_argument("--save", type=Path, help="a folder to keep each module's result in")
     parser.add_argument("--write-docs", type=Path, help="only make the page of what is saved")
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
-    parser.add_argument("--captured", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--skip", nargs="*", default=[], help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.child:
-        _child(options.child[0], options.captured, options.child[1], set(options.skip))
-        return 0
     if options.write_docs:
         if not options.save:
             parser.error("--write-docs needs --save FOLDER, which holds the results")
