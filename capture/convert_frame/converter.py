@@ -19,7 +19,6 @@ from capture.convert_frame.piece import IDLE_LIMIT, Piece
 from capture.errors import (
     BackendCompilerFailed,
     FailOnRecompileLimitHit,
-    GraphBreak,
     InternalError,
     RecompileError,
     SkipFrame,
@@ -28,6 +27,7 @@ from capture.errors import (
 )
 from capture.guards.torch_kinds import state_is_foreign
 from capture.hiding import hide
+from capture.symbolic_convert.attempts import Attempts
 from capture.symbolic_convert.resume import make_resume_code
 from capture.symbolic_convert.translator import Restart
 
@@ -93,12 +93,12 @@ class Converter:
         code = func.__code__
         if site.index == 0 and site.layout is None:
             counters.record_frame(code)
-        break_at: dict[int, GraphBreak] = {}
+        attempts = Attempts()
         family = history.family
         for _ in range(_MAX_RESTARTS):
             if not family.works and family.idle > IDLE_LIMIT:
                 raise SkipFrame(reasons.INSTRUCTION_BUDGET)
-            piece = Piece(self.options, self.pieces, site, history, values, func, break_at)
+            piece = Piece(self.options, self.pieces, site, history, values, func, attempts)
             try:
                 entry = piece.make()
             except Restart:

@@ -33,6 +33,7 @@ from capture.errors import GraphBreak, SkipFrame, Unsupported
 from capture.graph.locations import has_locations, locate
 from capture.side_effects import Effect
 from capture.sources import ClosureCellSource, LocalSource, Source
+from capture.symbolic_convert.attempts import Attempts
 from capture.symbolic_convert.dynamic import Policy
 from capture.symbolic_convert.failure import rewinding, state_restoring
 from capture.symbolic_convert.frame import Frame
@@ -65,7 +66,7 @@ class Piece:
         history: History,
         values: list[Any],
         func: types.FunctionType,
-        break_at: dict[int, GraphBreak],
+        attempts: Attempts,
     ) -> None:
         self.options = options
         self.site = site
@@ -74,11 +75,11 @@ class Piece:
         self.values = values
         self.func = func
         self.code = func.__code__
-        self.break_at = break_at
+        self.break_at = attempts.break_at
         self.name = f"{self.code.co_name}_{number}"
         static = bool(getattr(self.options.backend, "static_shapes", False))
         policy = Policy(self.options.dynamic, history.seen, static=static)
-        self.tracer = Translator(self.name, func, policy, break_at, self.family.run_loops)
+        self.tracer = Translator(self.name, func, policy, attempts, self.family.run_loops)
         self.given = self.tracer.given  # by their place among the values
         if not self.family.works:
             self.tracer.idle_limit = IDLE_LIMIT - self.family.idle

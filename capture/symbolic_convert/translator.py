@@ -37,6 +37,7 @@ from capture.sources import (
     Source,
 )
 from capture.symbolic_convert import classes, generators, graph_calls, raising, size_guards
+from capture.symbolic_convert.attempts import Attempts
 from capture.symbolic_convert.dynamic import Policy, is_count
 from capture.symbolic_convert.failure import Failure
 from capture.symbolic_convert.frame import Frame
@@ -104,7 +105,7 @@ class Translator:
         name: str,
         func: types.FunctionType,
         policy: Policy,
-        break_at: dict[int, GraphBreak],
+        attempts: Attempts,
         run_loops: set[tuple[int, int]],
     ) -> None:
         self.func = func
@@ -120,7 +121,8 @@ class Translator:
         self.given: dict[int, LazyVariable] = {}
         self.failure = Failure()
         self.frames: list[Frame] = []
-        self.break_at = break_at
+        self.break_at = attempts.break_at
+        self.without_trial = attempts.without_trial
         self.policy = policy
         self.marked_sizes: set[Source] = set()
         self.identity: dict[int, Variable] = {}
@@ -415,6 +417,23 @@ class Translator:
             frame.override = started.override
             return self._run_nested(frame)
         return started
+
+    def attempt(self, run: Callable[[], None]) -> bool:
+        """Execute what the program does not do here, to learn about it; False if it cannot be.
+
+        What a failed trial wrote cannot be taken back: the piece is translated again without it.
+        """
+        ordinal, mutations = self.ordinal, self.mutations
+        if ordinal in self.without_trial:
+            return False
+        try:
+            run()
+        except (GraphBreak, ObservedException):
+            if self.mutations != mutations:
+                self.without_trial.add(ordinal)
+                raise Restart() from None
+            return False
+        return True
 
     def _run_nested(self, frame: Frame) -> Variable:
         frame.nested = True

@@ -14,6 +14,7 @@ from capture.errors import GraphBreak, Signal
 
 if TYPE_CHECKING:
     import types
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     import torch
@@ -314,6 +315,9 @@ class Tracer(Protocol):
         self, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]
     ) -> Variable | FrameRequest:
         """Begin a call: its result, or the frame that computes it."""
+
+    def attempt(self, run: Callable[[], None]) -> bool:
+        """Execute what the program does not do here, to learn about it; False if it cannot be."""
 
     def call(self, fn: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
         """Call and wait for the result, within the current instruction."""

@@ -15,11 +15,10 @@ import torch
 from torch.autograd.function import FunctionCtx
 
 from capture import break_reasons as reasons
-from capture.errors import GraphBreak
 from capture.graph.subgraph import SubGraph
 from capture.graph.values import GraphFunction
 from capture.variables.attributes import load_attr
-from capture.variables.base import ObservedException, Tracer, Variable, unsupported
+from capture.variables.base import Tracer, Variable, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 from capture.variables.constant import NONE, ScalarVariable, boolean
 from capture.variables.containers import ListVariable, TupleVariable
@@ -100,11 +99,13 @@ def _backward_is_pure(
         backward = load_attr(tracer, cls_var, "backward")
         return tracer.call(backward, [context, *gradients], {})
 
-    try:
-        _, graph = execute(tracer, "backward", run, tracer.graph.state._replace(grad_enabled=False))
-    except (GraphBreak, ObservedException):
-        return False
-    return not graph.written
+    graphs = []
+
+    def trial() -> None:
+        state = tracer.graph.state._replace(grad_enabled=False)
+        graphs.append(execute(tracer, "backward", run, state)[1])
+
+    return tracer.attempt(trial) and not graphs[0].written
 
 
 def _fixed(tracer: Tracer, v: Variable) -> Variable:

@@ -274,6 +274,35 @@ def test_side_effect_in_forward_breaks(check):
     assert check.script(script).breaks
 
 
+def test_side_effects_in_backward_happen_in_the_backward(check):
+    seen = []
+
+    class Counting(Function):
+        @staticmethod
+        def forward(ctx, x, scale):
+            ctx.scale = scale
+            return x * scale
+
+        @staticmethod
+        def backward(ctx, grad):
+            seen.append(ctx.needs_input_grad)
+            return grad * ctx.scale, None
+
+    def script(decorate):
+        seen.clear()
+        fn = decorate(lambda x: Counting.apply(x, 2) + Counting.apply(x, 3))
+        lengths = []
+        for _ in range(3):
+            x = torch.ones(2, requires_grad=True)
+            out = fn(x)
+            lengths.append(len(seen))
+            out.sum().backward()
+            lengths.append(x.grad)
+        return lengths, list(seen)
+
+    assert check.script(script).graphs == 1
+
+
 def test_a_tensor_from_elsewhere_is_not_written(check):
     state = torch.zeros(3)
 
