@@ -19,6 +19,7 @@ import faulthandler
 import gc
 import importlib.util
 import json
+import logging
 import os
 import re
 import signal
@@ -115,6 +116,9 @@ def _capture_methods(cases: list[unittest.TestCase]) -> Any:
 
     settings.suppress_errors = False
     settings.capture_without_tensors = True
+    # What capture has to tell goes to ``sys.stderr``, where some tests expect their own text alone.
+    logging.getLogger("capture").addHandler(logging.NullHandler())
+    logging.getLogger("capture").propagate = False
     eval_frame._configure_hook()
     here = os.path.dirname(os.path.abspath(capture.__file__)) + os.sep
     library = os.path.dirname(os.__file__) + os.sep
