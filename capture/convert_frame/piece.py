@@ -44,7 +44,8 @@ from capture.variables.base import NULL, LazyVariable, Variable
 from capture.variables.functions import CellVariable, GeneratorVariable
 from capture.variables.made_classes import retire
 
-_DROPPED_EARLY = frozenset({torch.Tensor, torch.nn.Parameter, list, tuple, dict})
+# by ``id``: hashing a class runs its metaclass's code
+_DROPPED_EARLY = frozenset(map(id, (torch.Tensor, torch.nn.Parameter, list, tuple, dict)))
 # Instructions of one frame, all attempts counted, without any tensor: it is left to Python then.
 # That is about a second of compilation for what no backend can make faster.
 IDLE_LIMIT = 60_000
@@ -157,7 +158,9 @@ class Piece:
         return tuple(
             place - first
             for place, v in self.given.items()
-            if type(v.value) in _DROPPED_EARLY and id(v) not in alive and id(v.real) not in alive
+            if id(type(v.value)) in _DROPPED_EARLY
+            and id(v) not in alive
+            and id(v.real) not in alive
         )
 
     # --- the whole --------------------------------------------------------------------------------
@@ -165,7 +168,10 @@ class Piece:
     def make(self) -> Entry | None:
         """Translate, rebuild, compile; the entry is added to the site."""
         tracer = self.tracer
-        root = self.root_frame()
+        try:
+            root = self.root_frame()
+        except GraphBreak as signal:  # there is no instruction yet to leave to Python
+            raise SkipFrame(f"{signal.reason.id}: {signal.explanation}") from None
         tracer.frames.append(root)
         tracer.run()
         cg = Codegen()

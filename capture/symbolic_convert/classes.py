@@ -13,7 +13,7 @@ from capture.sources import MroItemSource, Source, TypeAttrSource, TypeSource
 from capture.variables.base import MISSING, Variable, unsupported
 from capture.variables.functions import CellVariable, FunctionVariable
 from capture.variables.objects import ClassVariable, SuperVariable, lookup_mro
-from capture.variables.wrap import refuse_unfinished
+from capture.variables.wrap import refuse_unusual_class
 
 if TYPE_CHECKING:
     from capture.symbolic_convert.translator import Translator
@@ -87,7 +87,7 @@ def class_variable(tracer: Translator, cls: type, source: Source | None) -> Clas
     """The variable of a class that an object's type or an MRO led to."""
     known = tracer.identity.get(id(cls))
     if known is None:
-        refuse_unfinished(cls)
+        refuse_unusual_class(cls)
         where = tracer.class_source(cls, source, None)
         known = tracer.identity[id(cls)] = ClassVariable(cls, where)
         tracer.keep_alive.append(cls)

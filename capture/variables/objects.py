@@ -184,7 +184,34 @@ def lookup_mro(cls: type, name: str) -> tuple[Any, type | None]:
     return MISSING, None
 
 
-MODELS: weakref.WeakSet[type] = weakref.WeakSet()
+_MODULE = type.__dict__["__module__"]
+
+
+def module_name(value: Any) -> str:
+    """``__module__`` of a class or function, "" where it is no text; runs no code of theirs."""
+    try:
+        found = _MODULE.__get__(value) if isinstance(value, type) else value.__module__
+    except AttributeError:
+        return ""
+    return found if type(found) is str else ""
+
+
+class _Models:
+    """A set of classes by identity: a metaclass may have any ``__hash__`` and ``__eq__``."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, weakref.ref[type]] = {}
+
+    def add(self, cls: type) -> None:
+        """Add a class; it is forgotten when it dies."""
+        key, known = id(cls), self.known
+        known[key] = weakref.ref(cls, lambda _: known.pop(key, None))
+
+    def __contains__(self, cls: type) -> bool:
+        return id(cls) in self.known
+
+
+MODELS = _Models()
 """Classes that stand for the ones that a piece makes (see ``made_classes``)."""
 
 

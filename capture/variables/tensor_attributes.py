@@ -23,7 +23,7 @@ from capture.variables.base import (
 from capture.variables.constant import FALSE, NONE, ConstantVariable, boolean
 from capture.variables.functions import BuiltinVariable, MethodVariable
 from capture.variables.gradients import read_grad
-from capture.variables.objects import lookup_mro
+from capture.variables.objects import lookup_mro, module_name
 from capture.variables.sizes import size_of, size_tuple
 from capture.variables.tensor import TensorVariable
 
@@ -57,7 +57,11 @@ def tensor_getattr(tracer: Tracer, obj: TensorVariable, name: str) -> Variable:
     kind = type(raw)
     if kind is types.MethodDescriptorType or kind is types.WrapperDescriptorType:
         return MethodVariable(BuiltinVariable(raw), obj)
-    if kind is types.FunctionType and holder is not None and holder.__module__.startswith("torch"):
+    if (
+        kind is types.FunctionType
+        and holder is not None
+        and module_name(holder).startswith("torch")
+    ):
         return MethodVariable(BuiltinVariable(raw), obj)
     if name == "__class__":
         return tracer.class_variable(cls, obj.source)

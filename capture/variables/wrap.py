@@ -90,6 +90,8 @@ TENSOR_TYPES = frozenset({torch.Tensor, torch.nn.Parameter})
 def wrap(tracer: Tracer, value: Any, source: Source) -> Variable:
     """The variable for a value reached through a source, guarded."""
     kind = type(value)
+    if type(kind) is not type:
+        refuse_unusual_class(kind)
     if kind in _BY_EQUALITY:
         tracer.guard(Equals(source, value))
         return ConstantVariable(value, source)
@@ -154,7 +156,7 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
         return wrap_function(tracer, value, source)
     # ``isinstance`` would ask the value for its class, which may run the program's code.
     if issubclass(kind, type):
-        refuse_unfinished(value)
+        refuse_unusual_class(value)
         tracer.guard(IdIs(source, value))
         tracer.class_sources.setdefault(id(value), (value, source))
         return ClassVariable(value, source)
@@ -223,8 +225,15 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
     return ObjectVariable(kind, value, source)
 
 
-def refuse_unfinished(cls: type) -> None:
-    """Break at a class that its metaclass is still making: it has no MRO yet."""
+def refuse_unusual_class(cls: type) -> None:
+    """Break at a class that runs the program's code where it is compared or hashed.
+
+    So does one that its metaclass is still making: it has no MRO yet.
+    """
+    meta = type(cls)
+    if meta is not type and not (meta.__hash__ is type.__hash__ and meta.__eq__ is type.__eq__):
+        what = f"the class {cls.__name__}, whose metaclass compares and hashes in its own way"
+        unsupported(reasons.UNKNOWN_OPERATION, what)
     if type.__dict__["__mro__"].__get__(cls) is None:
         unsupported(reasons.UNKNOWN_OPERATION, f"the class {cls.__name__}, which is not made yet")
 
@@ -389,6 +398,8 @@ def wrap_static(tracer: Tracer, value: Any, source: Source | None) -> Variable:
     if source is not None:
         return tracer.wrap(value, source)
     kind = type(value)
+    if type(kind) is not type:
+        refuse_unusual_class(kind)
     if kind is not tuple and (
         is_constant_key(value) or kind in _BY_EQUALITY or kind in _BY_IDENTITY
     ):
@@ -410,7 +421,7 @@ def wrap_static(tracer: Tracer, value: Any, source: Source | None) -> Variable:
             value=value,
         )
     elif issubclass(kind, type):
-        refuse_unfinished(value)
+        refuse_unusual_class(value)
         variable = ClassVariable(value, tracer.class_source(value, None, None))
     elif kind in _DESCRIPTORS:
         variable = BuiltinVariable(value)

@@ -373,3 +373,80 @@ def test_abstract_class_whose_descriptors_say_that_they_are_abstract() -> None:
 @pytest.mark.parametrize("call", [lambda: set.add(0), lambda: list.append(()), lambda: dict.get(1)])
 def test_method_of_a_type_on_another_type(call: Callable[[], Any]) -> None:
     check(call)
+
+
+class _Unhashable(type):
+    """Classes that cannot be compared or hashed: capture may not try it behind the scenes."""
+
+    def __hash__(cls) -> int:
+        raise TypeError("no hash")
+
+    def __eq__(cls, other: object) -> bool:
+        raise TypeError("no comparison")
+
+
+class _Odd(metaclass=_Unhashable):
+    size = 3
+
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+    def double(self) -> int:
+        return self.x * 2
+
+
+class _OddList(list, metaclass=_Unhashable):
+    pass
+
+
+class _OddError(Exception, metaclass=_Unhashable):
+    pass
+
+
+def _raise_and_catch() -> str:
+    try:
+        raise _OddError("text")
+    except _OddError as error:
+        return str(error)
+
+
+def _define() -> int:
+    class Made(metaclass=_Unhashable):
+        z = 1
+
+    return Made().z
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: _Odd(2).double(),
+        lambda: isinstance(_Odd(1), (int, _Odd)),
+        lambda: _Odd.size,
+        lambda: type("New", (_Odd,), {}).size,
+        lambda: sorted(_OddList([2, 1])),
+        lambda: _Odd == 1,
+        lambda: {_Odd: 1},
+        lambda: list[_Odd] and 1,
+        lambda: _Odd.__mro__[1],
+        _raise_and_catch,
+        _define,
+    ],
+)
+def test_classes_whose_metaclass_compares_in_its_own_way(call: Callable[[], Any]) -> None:
+    check(call)
+
+
+def test_class_whose_module_is_no_text() -> None:
+    class Meta(type):
+        @property
+        def __module__(cls) -> str:
+            raise ValueError("no module")
+
+    Made = Meta("Made", (), {})
+    Other = type("Other", (), {"__module__": property(lambda self: 1)})
+
+    def fn() -> Any:
+        return isinstance(Made(), Made), isinstance(Other(), Other), Other().__class__ is Other
+
+    check(fn)

@@ -39,6 +39,7 @@ from capture.variables.objects import (
     SuperVariable,
     is_static_type,
     lookup_mro,
+    module_name,
     type_attribute,
 )
 
@@ -64,7 +65,7 @@ def meta_attribute(tracer: Tracer, obj: ClassVariable, name: str) -> tuple[Any, 
     if (
         obj.source is None
         or is_static_type(meta)
-        or meta.__module__.partition(".")[0] in _SETTLED_METACLASSES
+        or module_name(meta).partition(".")[0] in _SETTLED_METACLASSES
     ):
         return lookup_mro(meta, name)[0], None
     return type_attribute(tracer, meta, TypeSource(obj.source), name)

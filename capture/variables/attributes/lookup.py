@@ -20,7 +20,13 @@ from capture.variables.base import MISSING, ObservedException, Tracer, Variable,
 from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.containers import DictVariable, TupleVariable
 from capture.variables.functions import BuiltinVariable, MethodVariable
-from capture.variables.objects import ObjectVariable, is_static_type, lookup_mro, type_attribute
+from capture.variables.objects import (
+    ObjectVariable,
+    is_static_type,
+    lookup_mro,
+    module_name,
+    type_attribute,
+)
 from capture.variables.tensor import TensorVariable
 
 _PLAIN_MODULES = frozenset({"builtins", "collections", "functools", "types"})
@@ -105,7 +111,7 @@ def is_plain_getattribute(raw: Any) -> bool:
     if type(raw) is not types.WrapperDescriptorType:
         return False
     owner = raw.__objclass__
-    return owner.__module__ in _PLAIN_MODULES and owner is not super
+    return module_name(owner) in _PLAIN_MODULES and owner is not super
 
 
 def object_getattr(

@@ -33,6 +33,7 @@ from capture.variables.objects import (
     SuperVariable,
     is_static_type,
     lookup_mro,
+    module_name,
 )
 from capture.variables.tensor import TensorVariable
 
@@ -201,7 +202,7 @@ def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
     stated = None if klass in cls.__mro__ else _stated_class(tracer, obj, cls)
     if hook is type.__instancecheck__:
         return klass in cls.__mro__ or (stated is not None and klass in stated.__mro__)
-    if isinstance(obj, TensorVariable) and klass.__module__.startswith("torch"):
+    if isinstance(obj, TensorVariable) and module_name(klass).startswith("torch"):
         if klass is torch.nn.Parameter:
             return issubclass(cls, torch.nn.Parameter)
         if klass in _TENSOR_TYPES:
@@ -223,13 +224,14 @@ def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
 def _ask_abstract(tracer: Tracer, cls: type, klass: type, where: Source | None) -> bool:
     """``issubclass(cls, klass)`` of an abstract class; ``where`` is the source of ``cls``."""
     text = f"issubclass({cls.__name__}, {klass.__name__})"
-    if klass.__module__ in _SETTLED:
-        if klass.__module__ != "torch.nn.parameter" and not (where is None and is_static_type(cls)):
+    module = module_name(klass)
+    if module in _SETTLED:
+        if module != "torch.nn.parameter" and not (where is None and is_static_type(cls)):
             what = "no class was registered with an abstract class"
             tracer.guard(ExprHolds((), RegistryIs(abc.get_cache_token()), what))
         return issubclass(cls, klass)
     hook = lookup_mro(klass, "__subclasshook__")
-    if hook[1] is not None and not is_static_type(hook[1]) and hook[1].__module__ not in _SETTLED:
+    if hook[1] is not None and not is_static_type(hook[1]) and module_name(hook[1]) not in _SETTLED:
         unsupported(reasons.UNKNOWN_OPERATION, f"{text}: the class has a hook")
     try:
         found = issubclass(cls, klass)
@@ -316,7 +318,7 @@ _PLAIN_CHECKS = ("typing", "typing_extensions", "torch.nn.parameter", "enum")
 
 
 def _known_abc(meta: type) -> bool:
-    return meta is abc.ABCMeta or meta.__module__ in _PLAIN_CHECKS
+    return meta is abc.ABCMeta or module_name(meta) in _PLAIN_CHECKS
 
 
 _TENSOR_TYPES = {

@@ -23,7 +23,7 @@ from capture.variables.constant import ConstantVariable
 from capture.variables.containers import DictVariable, SequenceVariable, SetVariable, TupleVariable
 from capture.variables.functions import BuiltinVariable, FunctionVariable
 from capture.variables.marks import DISABLE, GRAPH, patched
-from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro
+from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, module_name
 from capture.variables.tensor import TensorVariable
 
 
@@ -177,7 +177,7 @@ def python_rule(
     if fn.code.co_filename.startswith(_TORCH_FRONTEND):
         # What torch.compile made (it calls itself as the function that it wraps).
         unsupported(reasons.UNKNOWN_CALLABLE, f"torch.compile: {fn.qualname}")
-    module = fn.value.__module__ or ""
+    module = module_name(value)
     if module == _OWN_API and torch_calls.is_special(value):
         return torch_calls.call_rule(tracer, value, args, kwargs)
     if module.startswith("torch"):
@@ -230,7 +230,8 @@ def class_rule(
         made = handler(tracer, [a.realize(tracer) for a in args], kwargs)
         if made is not None:
             return made
-    if cls.__module__ == "torch" or cls.__module__.startswith("torch."):
+    module = module_name(cls)
+    if module == "torch" or module.startswith("torch."):
         found = torch_calls.call_rule(tracer, cls, [a.realize(tracer) for a in args], kwargs)
         if found is not None:
             return found
