@@ -24,6 +24,7 @@ from capture.variables.containers import (
     SliceVariable,
     TupleVariable,
 )
+from capture.variables.exceptions import static_base
 from capture.variables.functions import (
     BuiltinVariable,
     CellVariable,
@@ -260,11 +261,14 @@ def _exception(cg: Codegen, v: ExceptionVariable) -> str:
         raise CannotRebuild(v)  # it has a traceback: Python must raise it
     args = cg.refs(v.args)
     cls = class_ref(cg, v)
-    name = cg.name(v, f"{cls}.__new__({cls}, {args})")
     init = lookup_mro(v.cls, "__init__")[0]
-    if isinstance(init, types.FunctionType):
+    if v.given is not None:
+        name = _filled_exception(cg, v, cls, args)
+    elif isinstance(init, types.FunctionType):
+        name = cg.name(v, f"{cls}.__new__({cls}, {args})")
         cg.lines.append(f"{name}.args = ({args})")
-    else:  # C code that may keep more than ``args``: the code of SystemExit
+    else:
+        name = cg.name(v, f"{cls}.__new__({cls}, {args})")
         cg.lines.append(f"{cg.const(init, 'init')}({name}, {args})")
     if v.context is not None:
         cg.lines.append(f"{name}.__context__ = {cg.ref(v.context)}")
@@ -275,6 +279,34 @@ def _exception(cg: Codegen, v: ExceptionVariable) -> str:
     if v.suppress_context and v.cause is None:
         cg.lines.append(f"{name}.__suppress_context__ = True")
     _attrs(cg, v, name)
+    return name
+
+
+def _filled_exception(cg: Codegen, v: ExceptionVariable, cls: str, args: str) -> str:
+    """What C keeps in an exception beside ``args`` is what its constructor took."""
+    assert v.given is not None
+    given, keywords = v.given
+    base = static_base(v.cls)
+    new = cg.const(base.__new__, "new_exception")
+    if issubclass(base, BaseExceptionGroup):
+        assert v.fields is not None
+        parts = [v.fields["message"], v.fields["exceptions"]]
+        name = cg.name(v, f"{new}({cls}, {cg.refs(parts)})")
+    else:
+        named = "".join(f"{k}={cg.ref(value)}, " for k, value in keywords.items())
+        name = cg.name(v, f"{new}({cls}, {cg.refs(given)}{named})")
+        init = lookup_mro(v.cls, "__init__")[0]
+        if isinstance(init, types.FunctionType):
+            init = base.__init__
+        cg.lines.append(f"{cg.const(init, 'init')}({name}, {cg.refs(given)}{named})")
+    for field, value in v.changed.items():
+        raw = cg.const(lookup_mro(base, field)[0], field)
+        if value is DELETED:
+            cg.lines.append(f"{raw}.__delete__({name})")
+        else:
+            cg.lines.append(f"{raw}.__set__({name}, {cg.ref(value)})")
+    setter = cg.const(BaseException.__dict__["args"], "args")
+    cg.lines.append(f"{setter}.__set__({name}, ({args}))")
     return name
 
 

@@ -23,7 +23,15 @@ from __future__ import annotations
 import types
 
 # Imported for the entries they add to the registry.
-from capture.polyfills import bisection, builtins, collections, containers, itertools, sorting
+from capture.polyfills import (
+    bisection,
+    builtins,
+    collections,
+    containers,
+    exceptions,
+    itertools,
+    sorting,
+)
 from capture.polyfills import functools as functools_polyfills
 from capture.polyfills import operator as operator_polyfills
 from capture.polyfills.functools import partial_call
@@ -41,6 +49,7 @@ __all__ = [
     "closure_of",
     "collections",
     "containers",
+    "exceptions",
     "functools_polyfills",
     "is_pure",
     "is_pure_method",

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
 from capture.instructions.ops import Op
-from capture.instructions.versions import CLOSE_GIVES_RESULT, SEND_POPS_RECEIVER
+from capture.instructions.versions import (
+    CLOSE_GIVES_RESULT,
+    SEND_POPS_RECEIVER,
+    THROW_WARNS_OF_PARTS,
+)
 from capture.symbolic_convert.frame import Frame
 from capture.variables.base import MISSING, ObservedException, Variable, unsupported
 from capture.variables.constant import NONE, ConstantVariable, is_none
+from capture.variables.containers import TupleVariable
+from capture.variables.exceptions import stop_value
 from capture.variables.functions import GeneratorVariable
-from capture.variables.objects import ClassVariable, ExceptionVariable, lookup_mro
+from capture.variables.objects import (
+    ClassVariable,
+    ExceptionVariable,
+    TracebackVariable,
+    lookup_mro,
+)
 
 if TYPE_CHECKING:
     from capture.symbolic_convert.translator import Translator
@@ -112,13 +124,7 @@ def close(tracer: Translator, generator: GeneratorVariable) -> Variable:
 
 def throw(tracer: Translator, generator: GeneratorVariable, args: list[Variable]) -> Variable:
     """``generator.throw(...)``."""
-    exception = args[0].realize(tracer)
-    if isinstance(exception, ClassVariable):
-        exception = tracer.call(exception, args[1:2] if len(args) > 1 else [], {}).realize(tracer)
-    elif len(args) > 1 and not all(is_none(a.realize(tracer)) for a in args[1:]):
-        unsupported(reasons.UNKNOWN_OPERATION, "generator.throw() with three arguments")
-    if not issubclass(exception.python_type(), BaseException):
-        unsupported(reasons.UNKNOWN_OPERATION, "generator.throw() of what is no exception")
+    exception = _thrown(tracer, [a.realize(tracer) for a in args])
     if generator.state != "suspended":
         tracer.mutations += generator.state != "finished"
         generator.state = "finished"
@@ -133,6 +139,41 @@ def throw(tracer: Translator, generator: GeneratorVariable, args: list[Variable]
         result = generator.frame.result
         tracer.raise_observed(StopIteration, [] if is_none(result) else [result])
     return item
+
+
+def _thrown(tracer: Translator, args: list[Variable]) -> Variable:
+    """The exception that ``throw()`` raises: of an instance, or of a class and its arguments.
+
+    Source: ``Objects/genobject.c`` (``_gen_throw``), ``Python/errors.c``.
+    """
+    kind, *rest = args
+    if rest and THROW_WARNS_OF_PARTS:
+        unsupported(reasons.UNKNOWN_OPERATION, "generator.throw() with several arguments")
+    value: Variable = rest[0] if rest else NONE
+    if len(rest) > 1 and not (is_none(rest[1]) or isinstance(rest[1], TracebackVariable)):
+        if rest[1].python_type() is types.TracebackType:
+            unsupported(reasons.UNKNOWN_OPERATION, "generator.throw() with a traceback")
+        tracer.raise_error(TypeError, "throw() third argument must be a traceback object")
+    if isinstance(kind, ClassVariable) and issubclass(kind.value, BaseException):
+        if kind.value in value.python_type().__mro__:
+            return value
+        parts = [] if is_none(value) else [value]
+        if isinstance(value, TupleVariable):
+            parts = value.items(tracer)
+        exception = tracer.call(kind, parts, {}).realize(tracer)
+        if not issubclass(exception.python_type(), BaseException):
+            unsupported(reasons.UNKNOWN_OPERATION, "generator.throw() of what is no exception")
+        return exception
+    if not issubclass(kind.python_type(), BaseException):
+        what = "exceptions must be classes or instances deriving from BaseException, not "
+        tracer.raise_error(TypeError, what + _name_of(kind))
+    if not is_none(value):
+        tracer.raise_error(TypeError, "instance exception may not have a separate value")
+    return kind
+
+
+def _name_of(v: Variable) -> str:
+    return v.python_type().__name__
 
 
 def _throw_inside(
@@ -158,7 +199,7 @@ def _throw_inside(
     if not issubclass(raised.python_type(), StopIteration) or send.op is not Op.SEND:
         return _resume(tracer, generator, raised)
     assert isinstance(raised, ExceptionVariable)
-    finish_send(frame, raised.args[0] if raised.args else NONE)
+    finish_send(frame, stop_value(raised))
     frame.index = send.target
     return _resume(tracer, generator)
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from capture import break_reasons as reasons
 from capture.errors import GraphBreak
-from capture.variables.base import Variable, unsupported
+from capture.variables.base import ObservedException, Variable, unsupported
+from capture.variables.exceptions import real_fields
 from capture.variables.objects import ExceptionVariable
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ def raise_real(tracer: Translator, error: BaseException) -> NoReturn:
     cls = type(error)
     if cls.__init__ is not BaseException.__init__ and not _native_exception(cls):
         unsupported(reasons.UNCAUGHT_EXCEPTION, repr(error))
-    tracer.raise_observed(cls, args)
+    exception = ExceptionVariable(cls, args, None)
+    exception.fields = real_fields(tracer, error)
+    set_context(tracer, exception)
+    raise ObservedException(exception)
 
 
 def set_context(tracer: Translator, exception: Variable) -> None:

@@ -391,6 +391,7 @@ class Translator:
     def raise_observed(self, exc_type: type[BaseException], args: list[Variable]) -> NoReturn:
         """As ``raise_error``, with arguments that are variables."""
         exception = ExceptionVariable(exc_type, args, None)
+        exception.fields = {}  # what Python would put there is not known
         self.set_context(exception)
         raise ObservedException(exception)
 
@@ -619,14 +620,18 @@ class Translator:
         exception = signal.exception
         if isinstance(exception, ExceptionVariable) and exception.raised_at < 0:
             exception.raised_at = exception.created_at = self.ordinal
-        if isinstance(exception, ExceptionVariable):
-            exception.bare = False
+        entry = None
         for position in range(len(frames) - 1, depth - 1, -1):
             frame = frames[position]
             entry = frame.decoded.handler_at(max(frame.index - 1, 0))
             if entry is not None:
                 break
-        else:
+            signal.again = False
+        if isinstance(exception, ExceptionVariable) and not signal.again:
+            exception.bare = False
+            exception.trace = None
+        signal.again = False
+        if entry is None:
             if depth > 0:
                 del frames[depth:]
                 raise signal

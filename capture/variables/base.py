@@ -127,7 +127,12 @@ NULL = NullVariable()
 
 
 class ObservedException(Signal):
-    """The traced program raised: carries the exception as a variable, not as a real exception."""
+    """The traced program raised: carries the exception as a variable, not as a real exception.
+
+    ``again``: it was raised before, and its traceback does not grow where this comes from.
+    """
+
+    again = False
 
     def __init__(self, exception: Variable) -> None:
         super().__init__(exception)

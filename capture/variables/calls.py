@@ -28,6 +28,7 @@ from capture.variables.base import (
 )
 from capture.variables.constant import ConstantVariable
 from capture.variables.containers import DictVariable, ListVariable, TupleVariable
+from capture.variables.exceptions import fill_exception
 from capture.variables.functions import (
     BuiltinVariable,
     FunctionVariable,
@@ -35,6 +36,7 @@ from capture.variables.functions import (
     MethodVariable,
     PartialVariable,
 )
+from capture.variables.misfits import raise_misfit
 from capture.variables.objects import (
     ClassVariable,
     ExceptionVariable,
@@ -165,7 +167,7 @@ def bind_arguments(
     if code.co_flags & _VARARGS:
         bound[names[count + keyword_only]] = TupleVariable(rest)
     elif rest:
-        return _misfit(tracer, fn)
+        raise_misfit(tracer, fn, len(args), list(kwargs))
     extra: DictVariable | None = None
     if code.co_flags & _VARKEYWORDS:
         extra = DictVariable()
@@ -175,30 +177,42 @@ def bind_arguments(
         for name, value in kwargs.items():
             if name in allowed:
                 if name in bound:
-                    return _misfit(tracer, fn)
+                    raise_misfit(tracer, fn, len(args), list(kwargs))
                 bound[name] = value
             elif extra is not None:
                 extra.entries[name] = (ConstantVariable(name), value)
             else:
-                return _misfit(tracer, fn)
+                raise_misfit(tracer, fn, len(args), list(kwargs))
     if len(args) < count:
         defaults = fn.defaults
         first = count - len(defaults)
         for i in range(len(args), count):
             if names[i] not in bound:
                 if i < first:
-                    return _misfit(tracer, fn)
+                    raise_misfit(tracer, fn, len(args), list(kwargs))
                 bound[names[i]] = defaults[i - first]
     for name in names[count : count + keyword_only]:
         if name not in bound:
             if name not in fn.kwdefaults:
-                return _misfit(tracer, fn)
+                raise_misfit(tracer, fn, len(args), list(kwargs))
             bound[name] = fn.kwdefaults[name]
     return bound
 
 
-def _misfit(tracer: Tracer, fn: FunctionVariable) -> dict[str, Variable]:
-    unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError about the arguments of {fn.qualname}()")
+def raise_abstract(tracer: Tracer, cls_var: ClassVariable) -> None:
+    """Raise what ``object.__new__`` says of an abstract class."""
+    cls = cls_var.value
+    if lookup_mro(cls, "__new__")[0] is object.__new__:
+        if cls_var.source is not None:
+            held = cls.__abstractmethods__  # type: ignore[attr-defined]
+            tracer.guard(IdIs(AttrSource(cls_var.source, "__abstractmethods__"), held))
+        try:
+            object.__new__(cls)
+        except TypeError as error:
+            tracer.raise_error(TypeError, *error.args)
+    unsupported(
+        reasons.UNCAUGHT_EXCEPTION, f"A TypeError about the abstract class {cls.__qualname__}"
+    )
 
 
 def instantiate(
@@ -222,8 +236,7 @@ def instantiate(
     if cls.__flags__ & (1 << 7):  # Py_TPFLAGS_DISALLOW_INSTANTIATION
         unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError about {cls.__qualname__}")
     if cls.__flags__ & (1 << 20):  # Py_TPFLAGS_IS_ABSTRACT
-        what = f"A TypeError about the abstract class {cls.__qualname__}"
-        unsupported(reasons.UNCAUGHT_EXCEPTION, what)
+        raise_abstract(tracer, cls_var)
     source = tracer.class_source(cls, None, cls_var)
     new, new_source = type_attribute(tracer, cls, source, "__new__")
     instance: Variable
@@ -253,8 +266,10 @@ def instantiate(
         return instance
     if init is object.__init__:
         if (args or kwargs) and not isinstance(new, types.FunctionType) and new is object.__new__:
-            what = f"A TypeError: {cls.__qualname__}() takes no arguments"
-            unsupported(reasons.UNCAUGHT_EXCEPTION, what)
+            tracer.raise_error(TypeError, f"{cls.__name__}() takes no arguments")
+        return instance
+    if isinstance(instance, ExceptionVariable) and isinstance(new, types.FunctionType):
+        fill_exception(tracer, instance, init, args, kwargs)
         return instance
     if isinstance(instance, (ExceptionVariable, TupleVariable)):
         return instance

@@ -289,14 +289,27 @@ class SuperVariable(Variable):
 class ExceptionVariable(ObjectVariable):
     """An exception instance made during capture.
 
-    ``bare``: it was raised, and the program took its traceback away.
+    Attributes:
+        args: its ``args``.
+        bare: it was raised, and the program took its traceback away.
+        changed: what the program set (or deleted) of the fields later.
+        fields: what C keeps in it beside ``args`` (``errno``, ``name``), if that was set.
+        given: what its constructor in C was given, where that is more than ``args``.
+        trace: its traceback, if the program has asked for it.
     """
 
-    __slots__ = ("args", "bare", "cause", "context", "raised_at", "suppress_context")
+    __slots__ = (
+        "args", "bare", "cause", "changed", "context", "fields", "given", "raised_at",
+        "suppress_context", "trace",
+    )  # fmt: skip
 
     def __init__(self, cls: type, args: list[Variable], cls_var: Variable | None = None) -> None:
         super().__init__(cls, cls_var=cls_var)
         self.args = args
+        self.fields: dict[str, Variable] | None = None
+        self.changed: dict[str, Any] = {}
+        self.given: tuple[list[Variable], dict[str, Variable]] | None = None
+        self.trace: TracebackVariable | None = None
         self.cause: Variable | None = None
         self.context: Variable | None = None
         self.suppress_context = False
@@ -307,11 +320,11 @@ class ExceptionVariable(ObjectVariable):
 class TracebackVariable(Variable):
     """The traceback of an exception raised during capture: there is none, so who uses it breaks."""
 
-    __slots__ = ()
+    __slots__ = ("raised_at",)
 
     def __init__(self, raised_at: int) -> None:
         super().__init__(None)
-        self.created_at = raised_at
+        self.created_at = self.raised_at = raised_at
 
     def python_type(self) -> type:
         """The exact Python type of the value."""

@@ -64,15 +64,12 @@ def test_newer_construct(check, name):
 
 _ASYNC = "coroutines are run by Python"
 _TYPES = "type parameters and aliases are made by Python"
-_GROUPS = "the parts of an exception group are split by Python"
 
 #: Operations without a handler, and why: they break the graph and Python runs them.
 DELIBERATE = {
     Op.IMPORT_STAR: "occurs in modules only, which Python runs",
     Op.NOP: "is never decoded",
     Op.INTRINSIC_2: _TYPES,
-    Op.CHECK_EG_MATCH: _GROUPS,
-    Op.PREP_RERAISE_STAR: _GROUPS,
     Op.BEFORE_ASYNC_WITH: _ASYNC,
     Op.GET_AWAITABLE: _ASYNC,
     Op.GET_AITER: _ASYNC,

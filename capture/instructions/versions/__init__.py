@@ -21,6 +21,7 @@ __all__ = [
     "RAISE",
     "SEND_POPS_RECEIVER",
     "SUPPORTED",
+    "THROW_WARNS_OF_PARTS",
     "UNSUPPORTED",
     "table_module",
 ]
@@ -52,5 +53,7 @@ NULL_BEFORE_CALLABLE: bool = _table.NULL_BEFORE_CALLABLE
 SEND_POPS_RECEIVER: bool = _table.SEND_POPS_RECEIVER
 #: ``generator.close()`` gives what the generator returns.
 CLOSE_GIVES_RESULT: bool = _table.CLOSE_GIVES_RESULT
+#: ``generator.throw()`` of a class, a value and a traceback warns.
+THROW_WARNS_OF_PARTS: bool = _table.THROW_WARNS_OF_PARTS
 #: Raw instructions that stand behind an exhausted FOR_ITER's target and that it skips.
 FOR_END: tuple[str, ...] = _table.FOR_END

@@ -230,5 +230,7 @@ NULL_BEFORE_CALLABLE = True
 SEND_POPS_RECEIVER = True
 #: ``generator.close()`` gives what the generator returns.
 CLOSE_GIVES_RESULT = False
+#: ``generator.throw()`` of a class, a value and a traceback warns.
+THROW_WARNS_OF_PARTS = False
 #: Raw instructions that stand behind an exhausted FOR_ITER's target and that it skips.
 FOR_END: tuple[str, ...] = ()

@@ -190,4 +190,6 @@ NULL_BEFORE_CALLABLE = True
 SEND_POPS_RECEIVER = False
 #: ``generator.close()`` gives what the generator returns.
 CLOSE_GIVES_RESULT = False
+#: ``generator.throw()`` of a class, a value and a traceback warns.
+THROW_WARNS_OF_PARTS = True
 FOR_END: tuple[str, ...] = ("END_FOR",)

@@ -11,7 +11,8 @@ from capture.symbolic_convert.registry import raw
 from capture.variables.attributes import bind, type_source_of
 from capture.variables.base import MISSING, Variable, unsupported
 from capture.variables.constant import NONE
-from capture.variables.objects import ExceptionVariable, TracebackVariable, type_attribute
+from capture.variables.exceptions import traceback_of
+from capture.variables.objects import ExceptionVariable, type_attribute
 
 if TYPE_CHECKING:
     from capture.instructions.instruction import Instruction
@@ -52,7 +53,7 @@ def with_except_start(tracer: Translator, frame: Frame, inst: Instruction) -> No
     cls = tracer.class_variable(exception.python_type(), exception.source)
     trace: Variable = NONE
     if isinstance(exception, ExceptionVariable):
-        trace = TracebackVariable(exception.raised_at)
+        trace = traceback_of(exception) or NONE
     elif exception.source is not None:
         real: Any = exception
         trace = tracer.wrap(real.value.__traceback__, AttrSource(exception.source, "__traceback__"))

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from capture import break_reasons as reasons
 from capture.instructions.ops import Op
+from capture.polyfills.exceptions import prepare_reraise
 from capture.symbolic_convert.registry import raw
-from capture.variables import builtins
 from capture.variables.base import ObservedException, Variable, unsupported
-from capture.variables.constant import boolean, is_none
+from capture.variables.constant import NONE, ConstantVariable, boolean, is_none
+from capture.variables.containers import TupleVariable
 from capture.variables.objects import ClassVariable, ExceptionVariable, ObjectVariable
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def raise_varargs(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     if inst.arg == 0:
         for holder in reversed(tracer.frames):
             if holder.handled:
-                raise ObservedException(holder.handled[-1])
+                raise raised_again(holder.handled[-1])
         unsupported(reasons.UNCAUGHT_EXCEPTION, "The exception being handled outside")
     exception = as_exception(tracer, frame.stack.pop().realize(tracer))
     if not isinstance(exception, ExceptionVariable):
@@ -76,7 +77,14 @@ def as_exception(tracer: Translator, v: Variable) -> Variable:
 @raw(Op.RERAISE)
 def reraise(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """Raise again at the end of a handler."""
-    raise ObservedException(frame.stack.pop().realize(tracer))
+    raise raised_again(frame.stack.pop().realize(tracer))
+
+
+def raised_again(exception: Variable) -> ObservedException:
+    """What goes on being raised: its traceback does not grow here."""
+    signal = ObservedException(exception)
+    signal.again = True
+    return signal
 
 
 @raw(Op.PUSH_EXC_INFO)
@@ -98,11 +106,77 @@ def pop_except(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 @raw(Op.CHECK_EXC_MATCH)
 def check_exc_match(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """``except kind``: does it fit?"""
-    wanted = builtins.class_list(tracer, frame.stack.pop())
+    wanted = wanted_classes(tracer, frame.stack.pop())
     cls = frame.stack[-1].realize(tracer).python_type()
-    for kind in wanted:
-        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+    frame.stack.append(boolean(any(kind in cls.__mro__ for kind in wanted)))
+
+
+def wanted_classes(tracer: Translator, kinds: Variable) -> list[type]:
+    """The classes that stand behind ``except``."""
+    kinds = kinds.realize(tracer)
+    parts = kinds.items(tracer) if isinstance(kinds, TupleVariable) else [kinds]
+    found = []
+    for part in parts:
+        part = part.realize(tracer)
+        if not isinstance(part, ClassVariable) or not issubclass(part.value, BaseException):
             tracer.raise_error(
                 TypeError, "catching classes that do not inherit from BaseException is not allowed"
             )
-    frame.stack.append(boolean(any(kind in cls.__mro__ for kind in wanted)))
+        found.append(part.value)
+    return found
+
+
+@raw(Op.CHECK_EG_MATCH)
+def check_eg_match(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """``except* kind``: the part of the group that fits, above the rest.
+
+    Source: ``Python/ceval.c`` (``exception_group_match``).
+    """
+    kinds = frame.stack.pop()
+    wanted = wanted_classes(tracer, kinds)
+    if any(issubclass(kind, BaseExceptionGroup) for kind in wanted):
+        what = "catching ExceptionGroup with except* is not allowed. Use except instead."
+        tracer.raise_error(TypeError, what)
+    exception = frame.stack[-1].realize(tracer)
+    match, rest = _split(tracer, exception, kinds, wanted)
+    if is_none(match):
+        frame.stack.append(match)
+        return
+    frame.stack[-1:] = [rest, match]
+    frame.handled = [*frame.handled[:-1], match]
+    for place in range(len(frame.stack) - 1, -1, -1):
+        if isinstance(frame.stack[place], HandlerMarker):
+            frame.stack[place] = HandlerMarker(match)
+            break
+
+
+def _split(
+    tracer: Translator, exception: Variable, kinds: Variable, wanted: list[type]
+) -> tuple[Variable, Variable]:
+    """What of an exception fits, and what does not."""
+    if is_none(exception):
+        return NONE, NONE
+    cls = exception.python_type()
+    is_group = issubclass(cls, BaseExceptionGroup)
+    if any(kind in cls.__mro__ for kind in wanted):
+        if is_group:
+            return exception, NONE
+        make = tracer.wrap_static(BaseExceptionGroup, None)
+        parts: list[Variable] = [ConstantVariable(""), TupleVariable([exception])]
+        return tracer.call(make, parts, {}).realize(tracer), NONE
+    if not is_group:
+        return NONE, exception
+    pair = tracer.call(tracer.getattr(exception, "split"), [kinds], {}).realize(tracer)
+    if not isinstance(pair, TupleVariable) or len(pair.items(tracer)) != 2:
+        unsupported(reasons.UNKNOWN_OPERATION, f"{cls.__name__}.split() that gives no pair")
+    match, rest = pair.items(tracer)
+    return match.realize(tracer), rest.realize(tracer)
+
+
+@raw(Op.PREP_RERAISE_STAR)
+def prep_reraise_star(tracer: Translator, frame: Frame, inst: Instruction) -> None:
+    """What is raised behind all ``except*`` clauses, or None."""
+    raised = frame.stack.pop()
+    original = frame.stack.pop()
+    merge = tracer.wrap_static(prepare_reraise, None)
+    frame.stack.append(tracer.call(merge, [original, raised], {}))

@@ -12,6 +12,7 @@ from capture.variables import iteration
 from capture.variables.attributes import load_attr
 from capture.variables.base import ObservedException, Variable, unsupported
 from capture.variables.constant import NONE, ConstantVariable
+from capture.variables.exceptions import stop_value
 from capture.variables.functions import GeneratorVariable
 from capture.variables.objects import ExceptionVariable
 
@@ -65,7 +66,7 @@ def send(tracer: Translator, frame: Frame, inst: Instruction) -> None:
                 exception.cls, StopIteration
             ):
                 raise
-            item, result = None, exception.args[0] if exception.args else NONE
+            item, result = None, stop_value(exception)
     if item is not None:
         frame.stack.append(item)
         return
@@ -94,4 +95,4 @@ def cleanup_throw(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     if not isinstance(exception, ExceptionVariable) or not issubclass(exception.cls, StopIteration):
         raise ObservedException(exception)
     del frame.stack[-2:]
-    frame.stack += [NONE, exception.args[0] if exception.args else NONE]
+    frame.stack += [NONE, stop_value(exception)]

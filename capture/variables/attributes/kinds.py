@@ -27,6 +27,7 @@ from capture.variables.containers import (
     TupleVariable,
     key_of,
 )
+from capture.variables.exceptions import field_of, stop_value, traceback_of
 from capture.variables.functions import (
     BuiltinVariable,
     CellVariable,
@@ -174,13 +175,12 @@ def exception_getattr(tracer: Tracer, exc: ExceptionVariable, name: str) -> Vari
     if name == "__suppress_context__":
         return ConstantVariable(exc.suppress_context)
     if name == "value" and issubclass(exc.cls, StopIteration):
-        return exc.args[0] if exc.args else NONE
+        return stop_value(exc)
     if name == "__traceback__":
-        if exc.bare or exc.raised_at < 0:
-            return NONE
-        unsupported(reasons.FRAME_INSPECTION, "__traceback__")
-    if name in ("name", "obj") and issubclass(exc.cls, (AttributeError, NameError)):
-        unsupported(reasons.UNKNOWN_ATTRIBUTE, name)
+        return traceback_of(exc) or NONE
+    found = field_of(tracer, exc, name)
+    if found is not None:
+        return found
     return generic_getattr(tracer, exc, name)
 
 

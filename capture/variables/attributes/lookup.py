@@ -38,7 +38,8 @@ MODULE_STORES = ("_parameters", "_buffers", "_modules")
 _NN_GETATTR = torch.nn.Module.__getattr__
 TUPLE_GETTER: Any = type(collections.namedtuple("_P", "x").__dict__["x"])
 _IMMUTABLE = (inspect.Signature, inspect.Parameter)
-_EXCEPTION_FIELDS = ("args", "__cause__", "__context__", "value")
+# What tracebacks and their frames tell without asking the interpreter for more.
+_TRACE_FIELDS = ("tb_next", "tb_frame", "tb_lineno", "tb_lasti", "f_code", "f_globals")
 
 
 def load_attr(tracer: Tracer, obj: Variable, name: str) -> Variable:
@@ -221,10 +222,21 @@ def native_member(tracer: Tracer, raw: Any, obj: Variable, cls: type, name: str)
         fields: tuple[str, ...] = getattr(cls, "__match_args__", ())
         if isinstance(obj, TupleVariable) and name in fields:
             return obj.items(tracer)[fields.index(name)]  # a struct sequence
-        if issubclass(type(obj.value), BaseException) and name in _EXCEPTION_FIELDS:
-            assert obj.source is not None
-            return tracer.wrap(getattr(obj.value, name), AttrSource(obj.source, name))
+        if (
+            obj.source is not None
+            and raw.__objclass__ in type(obj.value).__mro__
+            and _is_readable(raw, type(obj.value))
+        ):
+            value = raw.__get__(obj.value)
+            return tracer.wrap(value, AttrSource(obj.source, name))
     unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
+
+
+def _is_readable(raw: Any, cls: type) -> bool:
+    """True for fields in C that always read the same until somebody sets them."""
+    if issubclass(cls, (types.TracebackType, types.FrameType)):
+        return raw.__name__ in _TRACE_FIELDS
+    return issubclass(cls, BaseException) and issubclass(raw.__objclass__, BaseException)
 
 
 def call_get(

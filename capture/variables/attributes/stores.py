@@ -23,6 +23,7 @@ from capture.variables.attributes.lookup import (
 from capture.variables.base import DELETED, MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.containers import DictVariable, TupleVariable
+from capture.variables.exceptions import set_field, set_traceback
 from capture.variables.functions import CellVariable, FunctionVariable
 from capture.variables.gradients import store_grad
 from capture.variables.made_classes import MadeClassVariable, set_member
@@ -141,7 +142,7 @@ def object_setattr(tracer: Tracer, obj: ObjectVariable, name: str, value: Any) -
             fn = load_attr(tracer, tracer.wrap_static(raw, raw_source), method)
             tracer.call(fn, [obj] if value is DELETED else [obj, value], {})
             return
-        if isinstance(obj, ExceptionVariable) and store_exception_attr(obj, name, value):
+        if isinstance(obj, ExceptionVariable) and store_exception_attr(tracer, obj, name, value):
             tracer.mutations += 1
             return
         unsupported(reasons.SIDE_EFFECT, f"assignment to {cls.__name__}.{name}")
@@ -184,24 +185,43 @@ def store_function_part(tracer: Tracer, fn: FunctionVariable, name: str, value: 
     return True
 
 
-def store_exception_attr(exc: ExceptionVariable, name: str, value: Any) -> bool:
-    """Assign ``__cause__``, ``__context__`` and the like; False if there is no rule."""
+def store_exception_attr(tracer: Tracer, exc: ExceptionVariable, name: str, value: Any) -> bool:
+    """Assign ``__cause__``, ``args`` and what else C keeps; False if there is no rule."""
+    if set_field(tracer, exc, name, value):
+        return True
+    if name not in _EXCEPTION_PARTS:
+        return False
+    value = value if value is DELETED else value.realize(tracer)
+    if value is DELETED or isinstance(value, ConstantVariable):
+        probe = Exception()
+        try:
+            if value is DELETED:
+                delattr(probe, name)
+            else:
+                setattr(probe, name, value.value)
+        except Exception as error:
+            tracer.raise_real(error)
     if value is DELETED:
         return False
-    if name in ("__cause__", "__context__") and not issubclass(
-        value.python_type(), (BaseException, type(None))
-    ):
+    if name == "args":
+        exc.args = tracer.iterate(value)
+    elif name == "__traceback__":
+        return set_traceback(exc, value)
+    elif name == "__suppress_context__":
+        if not isinstance(value, ConstantVariable):
+            return False
+        exc.suppress_context = bool(value.value)
+    elif not issubclass(value.python_type(), (BaseException, type(None))):
         return False
-    if name == "__cause__":
+    elif name == "__cause__":
         exc.cause = value
         exc.suppress_context = True
-    elif name == "__context__":
-        exc.context = value
-    elif name == "__suppress_context__" and isinstance(value, ConstantVariable):
-        exc.suppress_context = bool(value.value)
     else:
-        return False
+        exc.context = value
     return True
+
+
+_EXCEPTION_PARTS = ("args", "__cause__", "__context__", "__suppress_context__", "__traceback__")
 
 
 def has_instance_dict(obj: ObjectVariable) -> bool:

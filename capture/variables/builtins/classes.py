@@ -23,12 +23,12 @@ from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.builtins.sets import new_set
 from capture.variables.constant import NONE, ConstantVariable, boolean
 from capture.variables.containers import DictVariable, ListVariable, SetVariable, TupleVariable
+from capture.variables.exceptions import EXCEPTIONS, new_exception
 from capture.variables.functions import FunctionVariable
 from capture.variables.iteration import iterate
 from capture.variables.made_classes import make_class
 from capture.variables.objects import (
     ClassVariable,
-    ExceptionVariable,
     ObjectVariable,
     SuperVariable,
     is_static_type,
@@ -51,9 +51,7 @@ def native_new(
         return None
     if issubclass(cls, BaseException):
         owner = getattr(new, "__self__", None)
-        if isinstance(owner, type) and not issubclass(cls, _SPECIAL_EXCEPTIONS) and not kwargs:
-            return stamp(tracer, ExceptionVariable(cls, list(args), cls_var))
-        return None
+        return new_exception(tracer, cls_var, args, kwargs) if type(owner) is type else None
     if new is object.__new__:
         base = _c_base(cls)
         return stamp(tracer, ObjectVariable(cls, cls_var=cls_var)) if base is object else None
@@ -83,10 +81,6 @@ def _c_base(cls: type) -> type:
     return object
 
 
-# what their constructors make of the arguments is more than ``args``
-_SPECIAL_EXCEPTIONS = (OSError, BaseExceptionGroup, UnicodeError, SyntaxError, ImportError)
-
-
 @rule(object.__new__)
 def _object_new(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     cls = args[0]
@@ -99,7 +93,10 @@ def _object_new(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return native_new(tracer, object.__new__, cls, [], {})
 
 
-@rule(tuple.__new__, list.__new__, dict.__new__, set.__new__, BaseException.__new__)
+@rule(
+    tuple.__new__, list.__new__, dict.__new__, set.__new__,
+    *{c.__dict__["__new__"] for c in EXCEPTIONS if "__new__" in c.__dict__},
+)  # fmt: skip
 def _base_new(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     cls = args[0]
     assert isinstance(cls, ClassVariable)
@@ -121,16 +118,6 @@ def _object_init(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 @rule(object.__init_subclass__, object.__subclasshook__)
 def _nothing(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return NONE
-
-
-@rule(BaseException.__init__)
-def _exception_init(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    exc = args[0]
-    if isinstance(exc, ExceptionVariable) and not kwargs:
-        tracer.mutations += 1
-        exc.args = list(args[1:])
-        return NONE
-    return None
 
 
 @rule(type)

@@ -4,24 +4,45 @@ from __future__ import annotations
 
 import sys
 import traceback
+from typing import Any
 
 from capture import break_reasons as reasons
 from capture.variables.base import Tracer, Variable, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 from capture.variables.constant import NONE, is_none
 from capture.variables.containers import TupleVariable
+from capture.variables.exceptions import (
+    EXCEPTIONS,
+    fill_exception,
+    set_traceback,
+    traceback_of,
+)
 from capture.variables.handling import guard_caller_handles_nothing
 from capture.variables.objects import ExceptionVariable, TracebackVariable
 
 
+def _initializer(init: Any) -> None:
+    def initialize(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+        exception = args[0] if args else None
+        if not isinstance(exception, ExceptionVariable):
+            return None
+        tracer.mutations += 1
+        fill_exception(tracer, exception, init, args[1:], kwargs)
+        return NONE
+
+    rule(init)(initialize)
+
+
+for _init in {c.__dict__["__init__"] for c in EXCEPTIONS if "__init__" in c.__dict__}:
+    _initializer(_init)
+
+
 @rule(BaseException.with_traceback)
 def _with_traceback(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    if not is_none(args[1]):
-        return None
-    if isinstance(args[0], ExceptionVariable):
+    exception = args[0]
+    if isinstance(exception, ExceptionVariable) and set_traceback(exception, args[1]):
         tracer.mutations += 1
-        args[0].bare = True
-        return args[0]
+        return exception
     return None
 
 
@@ -47,7 +68,7 @@ def _exc_info(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if not isinstance(exception, ExceptionVariable):
         unsupported(reasons.FRAME_INSPECTION, "sys.exc_info() of an exception from outside")
     cls = tracer.class_variable(exception.cls, None)
-    return TupleVariable([cls, exception, TracebackVariable(exception.raised_at)])
+    return TupleVariable([cls, exception, traceback_of(exception) or NONE])
 
 
 def _handled(tracer: Tracer) -> Variable:

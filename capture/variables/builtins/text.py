@@ -19,6 +19,7 @@ from capture.variables.containers import (
     ListVariable,
     TupleVariable,
 )
+from capture.variables.exceptions import mirror
 from capture.variables.functions import FunctionVariable
 from capture.variables.iteration import iterate
 from capture.variables.objects import (
@@ -63,6 +64,10 @@ def _exception_text(tracer: Tracer, v: ExceptionVariable, how: str) -> Variable 
         if len(v.args) > 1:
             return to_text(tracer, TupleVariable(list(v.args)), "repr")
         return to_text(tracer, v.args[0], "str") if v.args else ConstantVariable("")
+    if how == "str" and type(raw) is types.WrapperDescriptorType and raw is not object.__str__:
+        if issubclass(raw.__objclass__, BaseException):
+            real = mirror(tracer, v)
+            return None if real is None else operators.fold(tracer, raw, real)
     if raw is not BaseException.__repr__:
         return None
     if len(v.args) == 1:
@@ -89,8 +94,7 @@ def to_text(tracer: Tracer, v: Variable, how: str) -> Variable:
                 found = tracer.call(load_special(tracer, v, name), [], {})
                 text = exactly(tracer, found, str, name)
                 if how == "ascii" and isinstance(text, ConstantVariable):
-                    escaped = text.value.encode("ascii", "backslashreplace")
-                    return ConstantVariable(escaped.decode("ascii"))
+                    return ConstantVariable(ascii_of(text.value))
                 return text
             if raw is not object.__str__:
                 break
@@ -98,12 +102,62 @@ def to_text(tracer: Tracer, v: Variable, how: str) -> Variable:
         return ConstantVariable(fn(v.value))
     value = _plain(tracer, v)
     if value is MISSING:
+        text = _container_text(tracer, v, how, ())
+        if text is not None:
+            return text
         if isinstance(v, TensorVariable):
             unsupported(reasons.DATA_DEPENDENT, f"The text of a tensor ({how})")
         unsupported(reasons.UNKNOWN_OPERATION, f"{how}() of {v.describe()}")
     if _is_deep(value, 50):
         unsupported(reasons.UNKNOWN_OPERATION, f"{how}() of deeply nested {v.describe()}")
     return operators.fold(tracer, fn, value)
+
+
+def _container_text(
+    tracer: Tracer, v: Variable, how: str, around: tuple[int, ...]
+) -> Variable | None:
+    """The text of an exact tuple, list or dict, item by item; None: no such, or within itself."""
+    if id(v) in around or len(around) > _MAX_DEPTH:
+        return None
+    around = (*around, id(v))
+    if isinstance(v, (TupleVariable, ListVariable)) and v.cls in (tuple, list):
+        parts = [_item_text(tracer, item, around) for item in v.items(tracer)]
+        inner = ", ".join(part for part in parts if part is not None)
+        if v.cls is tuple:
+            text = f"({inner},)" if len(parts) == 1 else f"({inner})"
+        else:
+            text = f"[{inner}]"
+    elif isinstance(v, DictVariable) and type(v) is DictVariable and v.cls is dict:
+        pairs = [
+            (_item_text(tracer, key, around), _item_text(tracer, value, around))
+            for key, value in list(v.load(tracer).values())
+        ]
+        parts = [part for pair in pairs for part in pair]
+        text = "{" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
+    else:
+        return None
+    if None in parts:
+        return None
+    return ConstantVariable(ascii_of(text) if how == "ascii" else text)
+
+
+def _item_text(tracer: Tracer, v: Variable, around: tuple[int, ...]) -> str | None:
+    v = v.realize(tracer)
+    inner = _container_text(tracer, v, "repr", around) if _plain(tracer, v) is MISSING else None
+    if inner is None:
+        if id(v) in around:
+            return None
+        inner = to_text(tracer, v, "repr")
+    text = tracer.as_python(inner)
+    return text if type(text) is str else None
+
+
+_MAX_DEPTH = 50
+
+
+def ascii_of(text: str) -> str:
+    """What ``ascii`` makes of what ``repr`` gave."""
+    return text.encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _plain(tracer: Tracer, v: Variable) -> object:
