@@ -14,7 +14,7 @@ from capture.graph.tensor_meta import CannotPropagate
 if TYPE_CHECKING:
     from capture.graph.values import TensorValue
 
-__all__ = ["History", "check", "is_open", "leaves_behind", "release"]
+__all__ = ["History", "check", "is_open", "is_rewritten", "leaves_behind", "release"]
 
 
 class History:
@@ -26,10 +26,11 @@ class History:
         untold: half a sentence on why a backward call cannot be foretold, or None.
         open: whether only a run tells which parents get a gradient, and of which layout.
         freed: whether a backward call has let go of what the operator saved.
+        rewritten: whether what the operator may have saved was written to since.
         through: what a gradient runs through on its way to the parents, but does not begin at.
     """
 
-    __slots__ = ("freed", "leaf", "open", "parents", "through", "untold")
+    __slots__ = ("freed", "leaf", "open", "parents", "rewritten", "through", "untold")
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class History:
         self.untold = untold
         self.open = open
         self.freed = False
+        self.rewritten = False
 
 
 def _walk(ends: Iterable[History], through: bool = True) -> list[History]:
@@ -94,6 +96,11 @@ def check(ends: Iterable[History]) -> None:
             raise CannotPropagate(history.untold)
         if history.freed:
             raise CannotPropagate("a backward call has freed a part of it before")
+
+
+def is_rewritten(ends: Iterable[History]) -> bool:
+    """Tell whether a backward call from ``ends`` may find that saved tensors have changed."""
+    return any(history.rewritten for history in _walk(ends))
 
 
 def release(ends: Iterable[History]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import operator
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -455,6 +455,14 @@ def _base_may_raise(base: str) -> bool:
         or base in RAISING_ON_INTEGERS
         or (base.startswith(_RAISING_PREFIXES) and base not in _NEVER_RAISING)
     )
+
+
+def checks_numbers(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Tell whether a call reads numbers out of tensors only to refuse some; it takes zeros."""
+    if name == "one_hot":  # told the number of classes, it need not look for it
+        classes = kwargs.get("num_classes", args[1] if len(args) > 1 else None)
+        return type(classes) is int and classes > 0
+    return False
 
 
 def safe_on_samples(operators: Iterable[str]) -> bool:

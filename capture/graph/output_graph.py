@@ -29,7 +29,7 @@ from capture.graph.fx_adapter import (
     new_graph,
 )
 from capture.graph.gradients import gradient_meta, gradients, leaf_gradients
-from capture.graph.history import History, check, is_open, leaves_behind, release
+from capture.graph.history import History, check, is_open, is_rewritten, leaves_behind, release
 from capture.graph.links import MAYBE, UNKNOWN
 from capture.graph.propagate import (
     ConstantResult,
@@ -85,7 +85,6 @@ class OutputGraph:
         may_raise: whether some call can fail because of data.
         switches: the fields of torch's state that some call changes.
         backward_calls: how many calls of autograd there are.
-        rewrites_recorded: whether some call writes to what autograd may have saved before.
         placeholders: the nodes of the inputs, in order.
         group_of: of each node that is a tensor, its ``alias_group``.
         writes: of each node that writes to memory, the alias groups it writes to.
@@ -115,8 +114,8 @@ class OutputGraph:
         self._input_groups: dict[tuple[str, int], int] = {}
         self._input_alias_groups: dict[int, list[tuple[object, ViewKind]]] = {}
         self.no_views: dict[object, None] = {}
-        self._recorded_groups: set[int] = set()  # alias groups that autograd may have saved
-        self.rewrites_recorded = False
+        # operators that may have saved tensors of an alias group, as the tensors are now
+        self._savers: dict[int, list[History]] = {}
         self.backward_calls = 0
         self._shadow: Shadow | None = None
         self._initial_state = self._state
@@ -448,16 +447,22 @@ class OutputGraph:
                 value.history = _history(links, tensors)
             else:
                 value.history = History(leaf=value)
-            self._recorded_groups.add(value.alias_group)
-            self._recorded_groups.update(given.alias_group for given in tensors)
+            self._note_saver(value.history, value, tensors)
+
+    def _note_saver(self, history: History, value: TensorValue, given: list[TensorValue]) -> None:
+        """Note that an operator may have saved its result and what it was given."""
+        for group in {value.alias_group, *(tensor.alias_group for tensor in given)}:
+            self._savers.setdefault(group, []).append(history)
 
     def _rewrite(self, outcome: Outcome, tensors: list[TensorValue]) -> None:
         """Note what in-place operators do to the histories of their tensors and families."""
-        if any(tensors[index].alias_group in self._recorded_groups for index in outcome.written):
-            self.rewrites_recorded = True
+        for index in outcome.written:
+            for history in self._savers.pop(tensors[index].alias_group, ()):
+                history.rewritten = True
         made = [(index, _history(links, tensors)) for index, links in outcome.links]
         for index, history in made if outcome.recorded else ():
             value = tensors[index]
+            self._note_saver(history, value, tensors)
             for member in self._by_view_group[value.view_group]:
                 if member is value or member.history is None:
                     member.history = history
@@ -542,7 +547,7 @@ class OutputGraph:
             retain_graph,
         )
         node = self._node("call_function", leaf_gradients, arguments, {}, frame_summary)
-        self.may_raise = self.may_raise or self.rewrites_recorded or is_open(ends)
+        self.may_raise = self.may_raise or is_rewritten(ends) or is_open(ends)
         if not retain_graph:
             release(ends)
         self.backward_calls += 1
@@ -589,7 +594,7 @@ class OutputGraph:
         if not options["retain_graph"]:
             release(ends)
         self.backward_calls += 1
-        self.may_raise = self.may_raise or self.rewrites_recorded or is_open(ends)
+        self.may_raise = self.may_raise or is_rewritten(ends) or is_open(ends)
         found: list[TensorValue | None] = []
         made: dict[int, TensorValue] = {}
         for position, result in enumerate(results):
@@ -615,7 +620,9 @@ class OutputGraph:
                 made[id(result)] = value
                 if meta.requires_grad:
                     value.history = described.history(result, ends)
-                    self._recorded_groups.add(group)
+                    for savers in self._savers.values():  # the backward's operators save as well
+                        savers.append(value.history)
+                    self._savers.setdefault(group, []).append(value.history)
             found.append(value)
         return found
 

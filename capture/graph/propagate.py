@@ -323,7 +323,8 @@ class _Call:
         stand_ins = [sample.make_real(meta) for meta in self.metas]
         storages = [tensor.untyped_storage()._cdata for tensor in stand_ins]
         links = Links(stand_ins)
-        recording = Recording()
+        checks = op_rules.checks_numbers(self.name, self.args, self.kwargs)
+        recording = Recording(checks)
         error: Exception | None = None
         result = None
         try:
@@ -333,7 +334,8 @@ class _Call:
             error = caught.with_traceback(None)
         if recording.depends_on_data in op_rules.ALWAYS_DATA_DEPENDENT and not recording.asks:
             raise CannotPropagate(f"the result of {recording.depends_on_data} depends on data")
-        if recording.depends_on_data or not op_rules.safe_on_samples(recording.names):
+        judged = recording.names - {"aten::_local_scalar_dense"} if checks else recording.names
+        if recording.depends_on_data or not op_rules.safe_on_samples(judged):
             return None
         if error is not None:
             if self.name in op_rules.NEEDS_WHOLE_STORAGE:

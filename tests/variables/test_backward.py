@@ -323,6 +323,48 @@ def test_saved_tensor_that_was_written_to_raises_as_in_eager(check):
     check(f, (leaf(3), X))
 
 
+def test_second_loss_behind_an_update_of_what_the_first_saved(check):
+    def f(w, v, x, state):
+        first = (w * x).exp().sum() + (v * w).sum()
+        first.backward()
+        with torch.no_grad():
+            w -= 0.1 * w.grad
+        state["steps"] = state.get("steps", 0) + 1
+        w.grad = None
+        second = (w * x).exp().sum()
+        second.backward()
+        return w.grad, v.grad
+
+    in_graph(check(f, (leaf(3), leaf(3, seed=1), X, {})), 1)
+
+
+def test_kept_loss_whose_tensors_were_updated_raises_as_in_eager(check):
+    def f(w, v, x, state):
+        first = (w * x).exp().sum()
+        second = (v * w * w).sum()
+        first.backward()
+        with torch.no_grad():
+            w -= 0.1 * w.grad
+        state["steps"] = 1
+        second.backward()
+        return w.grad, v.grad
+
+    check(f, (leaf(3), leaf(3, seed=1), X, {}))
+
+
+def test_in_place_operators_result_that_was_written_to_raises_as_in_eager(check):
+    def f(w, x):
+        y = torch.zeros(3)
+        y.add_(w).exp_()
+        loss = y.sum()
+        with torch.no_grad():
+            y.mul_(2)
+        loss.backward()
+        return w.grad
+
+    check(f, (leaf(3), X))
+
+
 def test_activations_are_freed_after_the_call(check):
     sizes = []
 

@@ -296,6 +296,25 @@ def test_kwargs_to_functional(check):
     check(f, (X,))
 
 
+def test_one_hot_with_its_number_of_classes_is_in_the_graph(check):
+    def f(labels):
+        try:
+            return torch.nn.functional.one_hot(labels, 4) * 2
+        except RuntimeError as error:
+            return str(error)
+
+    good, bad = torch.tensor([0, 3, 1]), torch.tensor([0, 3, 7])
+    report = check(f, (good,), (bad,), (torch.tensor([-1, 0, 0]),))
+    assert (report.graphs, report.breaks) == (1, [])
+
+
+def test_one_hot_of_unknown_classes_is_left_to_python(check):
+    def f(labels):
+        return torch.nn.functional.one_hot(labels), torch.nn.functional.one_hot(labels, -1)
+
+    check(f, (torch.tensor([0, 3, 1]),), (torch.tensor([0, 5, 1]),))
+
+
 def test_hook_in_frame(check):
     def program(compile):
         log = []
