@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
+from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -40,11 +41,15 @@ __all__ = ["lacks_rule", "make_fake", "mode_of", "reason_of", "running"]
 KNOWN_VERSIONS = ("2.13.", "2.14.")
 
 
+_HIGHER_ORDER: Any = torch._ops.HigherOrderOperator
+
+
 class _RecordingMode(FakeTensorMode):
     """A fake tensor mode that notes which ATen operators run."""
 
     recording: Recording | None = None
     decisions: Decisions | None = None
+    supports_higher_order_operators = True  # torch has rules for the exact class only
 
     def __init__(self, shape_env: Any = None) -> None:
         if not torch.__version__.startswith(KNOWN_VERSIONS):
@@ -86,6 +91,13 @@ class _RecordingMode(FakeTensorMode):
         args: Sequence[object] = (),
         kwargs: Mapping[str, object] = {},
     ) -> object:
+        if isinstance(func, _HIGHER_ORDER):
+            if func in registered_hop_fake_fns:
+                return super().__torch_dispatch__(func, types, args, kwargs)
+            rule = func.python_key_table.get(FakeTensorMode)
+            if rule is None:
+                raise CannotPropagate(f"{func} has no rule for metadata")
+            return rule(self, *args, **kwargs)
         recording = self.recording
         if self.decisions is not None and decides(func, args):
             return self.decisions.ask()

@@ -140,7 +140,7 @@ _BREAK_MODULES = (
     "torch.sparse",
     "torch.nested",
     "torch.masked",
-    "torch._higher_order_ops",
+    "torch._higher_order_ops.flex_attention",
     "torch.library",
     "torch.storage",
     "torch._logging",
@@ -153,10 +153,10 @@ _INLINE_MODULES = (
     "torch.distributed.nn",
 )
 _BREAK_PYTHON = _words("""
-    compile vmap cond save load manual_seed seed initial_seed get_rng_state set_rng_state
+    compile vmap save load manual_seed seed initial_seed get_rng_state set_rng_state
     set_default_device set_default_dtype set_default_tensor_type set_printoptions
     use_deterministic_algorithms set_deterministic_debug_mode set_warn_always
-    set_float32_matmul_precision while_loop lobpcg
+    set_float32_matmul_precision lobpcg
 """)
 # call what they are given
 _TAKES_CALLABLES = _words("triplet_margin_with_distance_loss")

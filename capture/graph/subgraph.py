@@ -96,6 +96,14 @@ class SubGraph(OutputGraph):
         result = super().call(kind, target, self._lift(args), inner, frame_summary)
         return self._returned(result)
 
+    def is_given(self, value: TensorValue) -> bool:
+        """True for what shares memory with an input of this graph."""
+        return not self.is_own(value) or value.alias_group in self._input_alias_groups
+
+    def writes_own_input(self) -> bool:
+        """True if the memory of some input is written to, or its metadata changed."""
+        return bool(self._dirty)
+
     def is_own(self, value: TensorValue) -> bool:
         """True for a value of this graph; others are lifted when they are used."""
         return value.node.graph is self.graph

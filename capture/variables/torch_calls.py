@@ -291,6 +291,11 @@ def object_rule(
     value = fn.value
     if value is MISSING:
         return None
+    if isinstance(value, torch._ops.HigherOrderOperator):
+        if fn.source is not None:
+            tracer.guard(IdIs(fn.source, value))
+        special = _SPECIAL.get(value)
+        return special(tracer, args, kwargs) if special is not None else None
     if isinstance(value, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):
         if fn.source is not None:
             tracer.guard(IdIs(fn.source, value))
@@ -309,15 +314,17 @@ def _false(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) ->
 def _is_compiling(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     """True for the program; torch's own code would choose another computation than in eager.
 
-    But what its optimizers skip is a look at accelerators, which is nothing where there is none.
+    But what its optimizers skip is a look at accelerators, which is nothing where there is none,
+    and the wrappers of its control flow call their operator directly rather than compile it first.
     """
     code = tracer.calling_code()
-    if not code.co_filename.startswith(_TORCH):
+    if not code.co_filename.startswith(_TORCH) or code.co_filename.startswith(_CONTROL_FLOW):
         return TRUE
     return boolean(code.co_name.endswith("_graph_capture_health_check"))
 
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+_CONTROL_FLOW = os.path.join(_TORCH, "_higher_order_ops") + os.sep
 
 
 def _first(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:

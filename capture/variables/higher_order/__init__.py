@@ -5,6 +5,11 @@ Importing the package registers the rules.
 
 from __future__ import annotations
 
-from capture.variables.higher_order import autograd_function, checkpoint, transforms
+from capture.variables.higher_order import (
+    autograd_function,
+    checkpoint,
+    control_flow,
+    transforms,
+)
 
-__all__ = ["autograd_function", "checkpoint", "transforms"]
+__all__ = ["autograd_function", "checkpoint", "control_flow", "transforms"]

@@ -101,8 +101,82 @@ def _jvp(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     )  # fmt: skip
 
 
+class _SecondPart(CallableVariable):
+    """The second thing that ``torch.func.vjp`` and ``linearize`` return: a function of tangents.
+
+    A call of it runs the whole transform again, since a graph has no value for one that is half
+    done. So nothing that the function takes may have been written to since.
+    """
+
+    __slots__ = ("apply", "fn", "graph", "writes")
+
+    def __init__(self, tracer: Tracer, fn: _Function, apply: Apply) -> None:
+        super().__init__(None)
+        self.fn = fn
+        self.apply = apply
+        self.graph = tracer.graph
+        self.writes = len(tracer.graph.writes)
+
+    def python_type(self) -> type:
+        """The exact Python type of the value."""
+        return types.FunctionType
+
+    def describe(self) -> str:
+        """A short text for messages."""
+        return f"the function that {self.fn.name} returned"
+
+    def call(self, tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable:
+        """Call it: a node."""
+        later = list(self.graph.writes.values())[self.writes :]
+        if (
+            kwargs
+            or tracer.graph is not self.graph
+            or any(groups & self.fn.groups for groups in later)
+        ):
+            unsupported(reasons.UNKNOWN_CALLABLE, self.describe())
+        return self.fn.call(tracer, self.apply, {"tangents": TupleVariable(list(args))})
+
+
+def _two_parts(transform: Callable[..., Any], first: Apply, second: Apply) -> None:
+    name = f"torch.func.{transform.__name__}"
+
+    @python_rule_for(transform)
+    def make(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+        if kwargs or len(args) < 2:
+            unsupported(reasons.UNKNOWN_CALLABLE, f"{name} with options")
+        fn = _Function(tracer, name, args[0], args[1:], {}, first)
+        if not fn.repeatable:
+            unsupported(reasons.UNKNOWN_CALLABLE, f"{name} of a function that is not repeatable")
+        output = fn.call(tracer, first)
+        return TupleVariable([output, stamp(tracer, _SecondPart(tracer, fn, second))])
+
+
+def _value(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    return torch.func.vjp(body, *args)[0]
+
+
+def _pull_back(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    return torch.func.vjp(body, *args)[1](*kwargs["tangents"])
+
+
+def _plain_value(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    return body(*args)
+
+
+def _push_forward(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    return torch.func.jvp(body, args, kwargs["tangents"])[1]
+
+
+_two_parts(torch.func.vjp, _value, _pull_back)
+_two_parts(torch.func.linearize, _plain_value, _push_forward)
+
+
 class _Probed(Exception):
     """Leaves a transform as soon as it calls its function."""
+
+
+Apply = Callable[[Callable[..., Any], Any, Any], Any]
+"""Makes a transform's real call, of a function that stands for the program's, on real arguments."""
 
 
 def transformed(
@@ -111,61 +185,91 @@ def transformed(
     fn: Variable,
     args: list[Variable],
     kwargs: dict[str, Variable],
-    apply: Callable[[Callable[..., Any], Any, Any], Any],
+    apply: Apply,
     extra: dict[str, Variable] | None = None,
 ) -> Variable:
     """Add a call of a transformed function to the graph.
 
     Args:
-        apply: makes the real call, of a function that stands for ``fn`` on real arguments.
         extra: what ``apply`` gets by name besides, and ``fn`` does not.
     """
-    names = ConstantVariable
-    tensors: list[TensorValue] = []
-    taken = TupleVariable([TupleVariable(list(args)), _mapping(names, kwargs)])
-    form = form_of(tracer, taken, tensors)
-    rest = form_of(tracer, _mapping(names, extra or {}), tensors)
-    metas, grad_enabled = _probe(tracer, form, rest, tensors, apply)
-
-    def run() -> Variable:
-        graph = tracer.graph
-        assert isinstance(graph, SubGraph)
-        graph.layout_known = False
-        inner: list[Variable] = [tracer.wrap_result(graph.add_own_input(meta)) for meta in metas]
-        positional, named = (variables(tracer, part, inner) for part in form)
-        assert isinstance(named, DictVariable)
-        keywords = {str(k.value): v for k, v in named.load(tracer).values()}  # type: ignore[attr-defined]
-        return tracer.call(fn, tracer.iterate(positional), keywords)
-
-    state = tracer.graph.state._replace(grad_enabled=grad_enabled)
-    result, graph = execute(tracer, name, run, state)
-    module, lifted, result_form = finish(tracer, result, graph)
-    count = len(tensors)
-    found: list[Any] = []
-
-    def call(*given: Any) -> Any:
-        closed = given[count:]
-
-        def body(*args: Any, **kwargs: Any) -> Any:
-            flat: list[Any] = []
-            flatten(form, (args, kwargs), flat)
-            return rebuild(result_form, module(*flat, *closed))
-
-        args, kwargs = rebuild(form, given)
-        leaves, spec = pytree.tree_flatten(apply(body, args, {**kwargs, **rebuild(rest, given)}))
-        found[:] = [spec]
-        return tuple(leaves)
-
-    target = GraphFunction(name.replace(".", "_"), call)
-    outer = [tracer.wrap_result(value) for value in tensors]
-    outputs = tracer.iterate(tracer.graph_call("call_function", target, [*outer, *lifted], {}))
-    places = pytree.tree_unflatten([Place(n) for n in range(len(outputs))], found[0])
-    return variables(tracer, places, outputs)
+    return _Function(tracer, name, fn, args, kwargs, apply, extra).call(tracer, apply, extra)
 
 
-def _mapping(names: type[ConstantVariable], items: dict[str, Variable]) -> DictVariable:
+class _Function:
+    """The program's function as a graph, on what a transform shows it of these arguments."""
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        name: str,
+        fn: Variable,
+        args: list[Variable],
+        kwargs: dict[str, Variable],
+        apply: Apply,
+        extra: dict[str, Variable] | None = None,
+    ) -> None:
+        self.name = name
+        self.tensors: list[TensorValue] = []
+        taken = TupleVariable([TupleVariable(list(args)), _mapping(kwargs)])
+        self.form = form_of(tracer, taken, self.tensors)
+        shown = list(self.tensors)
+        rest = form_of(tracer, _mapping(extra or {}), shown)
+        metas, grad_enabled = _probe(tracer, self.form, rest, shown, apply)
+
+        def run() -> Variable:
+            graph = tracer.graph
+            assert isinstance(graph, SubGraph)
+            graph.layout_known = False
+            inner = [tracer.wrap_result(graph.add_own_input(meta)) for meta in metas]
+            positional, named = (variables(tracer, part, inner) for part in self.form)
+            assert isinstance(named, DictVariable)
+            keywords = {str(k.value): v for k, v in named.load(tracer).values()}  # type: ignore[attr-defined]
+            return tracer.call(fn, tracer.iterate(positional), keywords)
+
+        state = tracer.graph.state._replace(grad_enabled=grad_enabled)
+        result, graph = execute(tracer, name, run, state)
+        self.repeatable = not (graph.uses_rng or graph.writes_own_input())
+        self.module, self.lifted, self.result_form = finish(tracer, result, graph)
+        self.groups = {
+            value.alias_group
+            for value in (*self.tensors, *graph.lifted)
+            if isinstance(value, TensorValue)
+        }
+
+    def call(
+        self, tracer: Tracer, apply: Apply, extra: dict[str, Variable] | None = None
+    ) -> Variable:
+        """Add the node of a transform of it."""
+        tensors = list(self.tensors)
+        rest = form_of(tracer, _mapping(extra or {}), tensors)
+        count = len(tensors)
+        found: list[Any] = []
+
+        def call(*given: Any) -> Any:
+            closed = given[count:]
+
+            def body(*args: Any, **kwargs: Any) -> Any:
+                flat: list[Any] = []
+                flatten(self.form, (args, kwargs), flat)
+                return rebuild(self.result_form, self.module(*flat, *closed))
+
+            args, kwargs = rebuild(self.form, given)
+            result = apply(body, args, {**kwargs, **rebuild(rest, given)})
+            leaves, spec = pytree.tree_flatten(result)
+            found[:] = [spec]
+            return tuple(leaves)
+
+        target = GraphFunction(self.name.replace(".", "_"), call)
+        outer = [*(tracer.wrap_result(value) for value in tensors), *self.lifted]
+        outputs = tracer.iterate(tracer.graph_call("call_function", target, outer, {}))
+        places = pytree.tree_unflatten([Place(n) for n in range(len(outputs))], found[0])
+        return variables(tracer, places, outputs)
+
+
+def _mapping(items: dict[str, Variable]) -> DictVariable:
     made = DictVariable()
-    made.entries.update((name, (names(name), v)) for name, v in items.items())
+    made.entries.update((name, (ConstantVariable(name), v)) for name, v in items.items())
     return made
 
 

@@ -15,6 +15,7 @@ from torch.func import (
     jacfwd,
     jacrev,
     jvp,
+    linearize,
     vjp,
     vmap,
 )
@@ -191,3 +192,70 @@ def test_checkpoint_saves_memory():
             fn(x)
         counts.append(len(saved))
     assert counts[0] == counts[1]
+
+
+# --- functions of tangents ----------------------------------------------------------------------
+
+
+def twice_pulled(x):
+    output, pull = vjp(lambda a, b: {"product": a * b, "sin": a.sin()}, x, x + 1)
+    ones = {name: torch.ones_like(value) for name, value in output.items()}
+    return output, pull(ones), pull({name: value * 3 for name, value in ones.items()})
+
+
+def pushed(x):
+    output, push = linearize(lambda a: (a * x).sin(), x)
+    return output, push(torch.ones_like(x)), push(x)
+
+
+def rebound_in_between(x):
+    factor = 2
+    _, pull = vjp(lambda a: a * factor, x)
+    factor = 3
+    return pull(torch.ones_like(x)), factor
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")  # torch's linearize
+@pytest.mark.parametrize("program", [twice_pulled, pushed, rebound_in_between])
+def test_function_of_tangents_is_in_the_graph(check, program):
+    x = torch.tensor([0.5, -1.0, 2.0])
+    assert check(program, (x,), fullgraph=True).graphs == 1
+
+
+def test_gradients_flow_through_a_function_of_tangents(check):
+    def f(x):
+        _, pull = vjp(lambda a: a.sin() * a, x)
+        return pull(torch.ones_like(x))
+
+    check(f, (torch.tensor([0.5, -1.0, 2.0], requires_grad=True),), fullgraph=True)
+
+
+def test_function_of_tangents_of_what_was_written_to_is_left_to_python(check):
+    def f(x):
+        _, pull = vjp(torch.sin, x)
+        x.add_(1)
+        return pull(torch.ones_like(x))
+
+    assert check(f, (torch.tensor([0.5, -1.0, 2.0]),)).breaks
+
+
+def test_function_of_tangents_that_escapes_is_made_by_torch(check):
+    def f(x):
+        output, pull = vjp(torch.sin, x)
+        return output, pull
+
+    def program(decorate):
+        compiled = decorate(f)
+        x = torch.tensor([0.5, -1.0, 2.0])
+        output, pull = compiled(x)
+        return output, pull(torch.ones_like(x))
+
+    assert check.script(program).breaks
+
+
+def test_random_function_is_not_run_twice(check):
+    def f(x):
+        output, pull = vjp(lambda a: a * torch.rand(3), x)
+        return output, pull(torch.ones_like(x))
+
+    assert check(f, (torch.tensor([0.5, -1.0, 2.0]),)).breaks
