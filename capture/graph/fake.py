@@ -31,6 +31,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from capture.graph.fake_convolution import BATCHED, without_batch
 from capture.graph.recording import Decisions, Recording, decides
 from capture.graph.sample import place_in_autograd, quiet, stop_spending
 from capture.graph.symbols import Shapes
@@ -107,6 +108,10 @@ class _RecordingMode(FakeTensorMode):
                 recording.names.add(func._schema.name)
             given: Any = args
             return stand_in(self, *given)
+        if self.shape_env is not None and func._schema.name in BATCHED:
+            found = self._convolution(func, args, kwargs)
+            if found is not None:
+                return found
         if recording is None:
             return super().__torch_dispatch__(func, types, args, kwargs)
         # operators that a decomposition calls come through here as well: only the outermost count
@@ -119,6 +124,19 @@ class _RecordingMode(FakeTensorMode):
             raise
         finally:
             self.recording = recording
+
+    def _convolution(self, func: Any, args: Sequence[Any], kwargs: Any) -> Any:
+        recording, self.recording = self.recording, None
+        try:
+            found = without_batch(self._fake, self.shape_env, func, args, kwargs)
+        finally:
+            self.recording = recording
+        if found is not None and recording is not None:
+            recording.note(func, args, dict(kwargs or {}))
+        return found
+
+    def _fake(self, meta: torch.Tensor, device: torch.device) -> torch.Tensor:
+        return FakeTensor(self, meta, device)
 
 
 def _ctc_loss(mode: FakeTensorMode, log_probs: torch.Tensor, *rest: object) -> Any:

@@ -12,6 +12,7 @@ Must not know graphs.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from capture.graph.symbols import Dim, Shapes
 from capture.graph.tensor_meta import TensorMeta
 from capture.graph.values import SizeValue
 
-__all__ = ["Point", "liftable", "point_for"]
+__all__ = ["Point", "aligned", "liftable", "point_for"]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -43,6 +44,11 @@ _TAKES_SIZES = _words("""
     add sub subtract mul multiply truediv div true_divide rsub iadd isub imul itruediv view reshape
     masked_fill where eq ne lt le gt ge expand zeros ones empty full new_zeros new_ones new_full
     new_empty adaptive_avg_pool2d clamp clamp_min clamp_max arange
+""")
+_LOSSES = _words("cross_entropy nll_loss")
+_ELEMENTWISE = _words("""
+    add sub mul div truediv true_divide iadd isub imul itruediv maximum minimum eq ne lt le gt ge
+    where masked_fill mse_loss bitwise_and bitwise_or and or and_ or_ logical_and logical_or pow
 """)
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 _MOST_SYMBOLS = 4
@@ -136,6 +142,42 @@ def point_for(
     return Point(shapes, primes) if len(primes) == len(symbols) else None
 
 
+def aligned(name: str, metas: Sequence[TensorMeta], shapes: Shapes) -> list[TensorMeta]:
+    """Return metadata in which sizes that the call needs to be equal are the same expression.
+
+    Where they are in the call that is being captured, that is decided; fake tensors, which the call
+    would be left to otherwise, would decide the same.
+    """
+    found = list(metas)
+    if len(found) < 2:
+        return found
+    if name in _LOSSES and found[1].ndim == 1 and found[0].ndim == 2:
+        sizes, wanted = found[1].shape, found[0].shape[:1]
+        if found[1].stride == (1,) and _decide_equal(sizes, wanted, shapes):
+            found[1] = found[1]._replace(shape=wanted)
+    elif name in _ELEMENTWISE:
+        first = found[0]
+        for other in found[1:]:
+            rank = min(first.ndim, other.ndim)
+            if rank:
+                _decide_equal(other.shape[-rank:], first.shape[-rank:], shapes)
+    return found
+
+
+def _decide_equal(sizes: Sequence[Any], wanted: Sequence[Any], shapes: Shapes) -> bool:
+    """Decide that symbolic sizes of two or more are equal, if they are now; else decide nothing."""
+    pairs = [
+        (shapes.settled(a), shapes.settled(b))
+        for a, b in zip(sizes, wanted, strict=True)
+        if type(a) is Dim and type(b) is Dim
+    ]
+    pairs = [(a, b) for a, b in pairs if type(a) is Dim and type(b) is Dim and a != b]
+    for pair in pairs:
+        if pair[0].hint != pair[1].hint or not all(map(shapes.is_product_of_sizes, pair)):
+            return False
+    return all(shapes.holds(operator.eq, a, b) for a, b in pairs)
+
+
 def _collect(arg: Any, constants: set[int]) -> None:
     kind = type(arg)
     if kind is int:
@@ -164,7 +206,7 @@ def _is_uniform(
             for item in index
         )
     if name == "arange":
-        return len(args) == 1 and type(args[0]) is SizeValue
+        return type(args[-1]) is SizeValue and args[:-1] in ((), (0,))
     if name in ("split", "chunk", "unbind"):
         place = 1 if name == "unbind" else 2
         dim = kwargs.get("dim", args[place] if len(args) > place else 0)

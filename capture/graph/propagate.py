@@ -252,13 +252,14 @@ class _Call:
         assert shapes is not None
         if any(scalar.pytype is int for scalar in self.scalars):
             return None
-        point = generic.point_for(self.name, self.metas, self.args, self.kwargs, self.sizes, shapes)
+        metas = generic.aligned(self.name, self.metas, shapes)
+        point = generic.point_for(self.name, metas, self.args, self.kwargs, self.sizes, shapes)
         if point is None:
             return None
         twin = _Call(
             self.kind, self.target, self.args, self.kwargs, self.tensors, self.scalars, (), None
         )
-        twin.metas = [point.at(meta) for meta in self.metas]
+        twin.metas = [point.at(meta) for meta in metas]
         twin.probe = self.probe
         twin.is_generic = True
         twin.numbers = {id(value): point.value(value.dim) for value in self.sizes}

@@ -191,6 +191,16 @@ class Shapes:
         number = self.inputs.get(symbol)
         return number is not None and number.is_size and self.env.var_to_range[symbol].lower >= 2
 
+    def is_product_of_sizes(self, dim: Dim) -> bool:
+        """Tell whether a ``Dim`` is a product of what is never zero or one."""
+        powers = self.settled_expr(dim).as_powers_dict().items()
+        return all(
+            power.is_Integer
+            and power > 0
+            and (int(base) >= 2 if base.is_Integer else self.is_two_or_more(base))
+            for base, power in powers
+        )
+
     # --- decisions -----------------------------------------------------------------------------
 
     def holds(self, relation: Callable[[Any, Any], Any], left: Any, right: Any) -> bool:
