@@ -177,6 +177,14 @@ class SideEffects:
         """A method of a set, of one argument or none."""
         self._record(f"set_{op}", target, item)
 
+    def advanced(self, target: Variable) -> None:
+        """An iterator that is older than the piece is moved on, to its last place at once."""
+        self._touch(target)
+        place = (id(target), "advance")
+        if place not in self._last:
+            effect = self._last[place] = Effect("advance", target)
+            self.journal.append(effect)
+
     def cell_set(self, target: Variable) -> None:
         """A closure cell is written back in its last state."""
         self._keep_hash(target)

@@ -20,6 +20,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, TypeGuard, TypeVar
 
 __all__ = [
+    "RANGE_ITERATOR",
     "AttrSource",
     "BuiltinsSource",
     "CellContentsSource",
@@ -43,6 +44,7 @@ __all__ = [
     "MroItemSource",
     "PartialSource",
     "PropertySource",
+    "RangeIteratorSource",
     "ReferentSource",
     "Scope",
     "SizeSource",
@@ -664,6 +666,38 @@ class PartialSource(Source):
             member: Any = functools.partial.__dict__[self.part]
             return member.__get__(value)
         raise UnreadableError(self.name)
+
+
+RANGE_ITERATOR = type(iter(range(0)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeIteratorSource(Source):
+    """Where an iterator of a range stands.
+
+    Args:
+        part: ``next``, the number that comes next if one does, ``step``, or ``left``, how many are
+            still to come.
+    """
+
+    base: Source
+    part: str
+
+    PARTS = ("next", "step", "left")
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name}.{self.part}"
+
+    def read(self, scope: Scope) -> object:
+        value: Any = self.base.read(scope)
+        if type(value) is not RANGE_ITERATOR:
+            raise UnreadableError(self.name)
+        reduced: Any = value.__reduce__()
+        numbers, position = reduced[1][0], reduced[2] or 0  # from 3.12 on there is no position
+        begin, left = numbers.start + position * numbers.step, len(numbers) - position
+        found: int = {"next": begin, "step": numbers.step, "left": left}[self.part]
+        return found
 
 
 _ABSENT: Any = object()

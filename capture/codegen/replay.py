@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from typing import TYPE_CHECKING
 
 from capture.codegen.epilogue import REPLAY
 from capture.codegen.rebuild import dict_method, runs_code, set_attribute
+from capture.hiding import hide
 from capture.variables.base import DELETED
 from capture.variables.containers import DictVariable, ListVariable
-from capture.variables.functions import CellVariable, FunctionVariable
+from capture.variables.functions import CellVariable, FunctionVariable, IteratorVariable
 from capture.variables.gradients import is_none
 from capture.variables.objects import ObjectVariable
 from capture.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from capture.codegen.epilogue import Codegen
     from capture.side_effects import Effect
 
@@ -107,6 +111,23 @@ def _replay_cell(cg: Codegen, effect: Effect) -> None:
         cg.lines.append(f"{name}.cell_contents = {cg.ref(target.contents)}")
 
 
+def _skip(iterator: Iterator[object], number: int) -> None:
+    """Move an iterator on by a number of items."""
+    collections.deque(itertools.islice(iterator, number), maxlen=0)
+
+
+hide(_skip.__code__)
+
+
+def _replay_advance(cg: Codegen, effect: Effect) -> None:
+    target = effect.target
+    assert isinstance(target, IteratorVariable)
+    if target.position == 1:
+        cg.lines.append(f"{cg.const(next, 'next')}({cg.ref(target)})")
+    else:
+        cg.lines.append(f"{cg.const(_skip, 'skip')}({cg.ref(target)}, {target.position})")
+
+
 REPLAY.update(
     {
         "attr": _replay_attr,
@@ -124,5 +145,6 @@ REPLAY.update(
         "set_difference_update": _replay_set,
         "set_intersection_update": _replay_set,
         "cell": _replay_cell,
+        "advance": _replay_advance,
     }
 )

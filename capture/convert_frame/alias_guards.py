@@ -12,7 +12,7 @@ from capture.sources import DictItemSource, InstanceDictSource, Source
 from capture.symbolic_convert.translator import Translator
 from capture.variables.base import Variable
 from capture.variables.containers import DictVariable, ListVariable, SetVariable
-from capture.variables.functions import CellVariable, FunctionVariable
+from capture.variables.functions import CellVariable, FunctionVariable, IteratorVariable
 from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVariable
 from capture.variables.tensor import TensorVariable
 
@@ -34,7 +34,17 @@ def guard_aliases(tracer: Translator) -> None:
         v
         for v in tracer.identity.values()
         if v.source is not None
-        and isinstance(v, (ListVariable, DictVariable, SetVariable, ObjectVariable, CellVariable))
+        and isinstance(
+            v,
+            (
+                ListVariable,
+                DictVariable,
+                SetVariable,
+                ObjectVariable,
+                CellVariable,
+                IteratorVariable,
+            ),
+        )
         and not isinstance(v, (ClassVariable, ModuleVariable, FunctionVariable))
     ]
     for v in changed:

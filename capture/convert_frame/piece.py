@@ -277,14 +277,14 @@ class Piece:
         if not innermost:
             index = frame.index - 1
             discard = frame.await_discard
-            target = await_target(self.family, code, index, layout, discard)
+            target = await_target(self.family, code, index, layout, discard, frame.stack)
             items.append(callee)
         elif self.tracer.signal is None:
             index = frame.index
-            target = site_for(self.family, code, Outcome(index, layout))
+            target = site_for(self.family, code, Outcome(index, layout), frame.stack)
         else:
             index = frame.index
-            target = break_target(self.family, code, index, layout)
+            target = break_target(self.family, code, index, layout, frame.stack)
         func = "None" if frame.fn is None else cg.ref(frame.fn)
         make = cg.const(Continue, "Continue")
         return cg.temp(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import types
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 from capture._native import Break, Site
@@ -14,7 +15,7 @@ from capture.cache import FrameFamily, History
 from capture.hiding import hide
 from capture.instructions.analysis import rebound_in_loops
 from capture.instructions.decode import decode
-from capture.sources import CellContentsSource, LocalSource, Source
+from capture.sources import CellContentsSource, LocalSource, RangeIteratorSource, Source
 from capture.symbolic_convert.dynamic import Seen
 from capture.symbolic_convert.resume import (
     Layout,
@@ -24,10 +25,30 @@ from capture.symbolic_convert.resume import (
     make_break_code,
     takes_slot0,
 )
+from capture.variables.base import Variable
+from capture.variables.functions import IteratorVariable
+
+# A loop with no more rounds to go is taken at its numbers first: constants make better graphs, and
+# one for all numbers may never be needed.
+_FEW_ROUNDS = 4
 
 
-def site_for(family: FrameFamily, code: types.CodeType, outcome: Outcome) -> Site:
-    """Return the resume site of a place in a frame's code; one per place and layout."""
+def _ends_soon(stack: Sequence[Variable]) -> bool:
+    """Tell whether the innermost loop of a frame runs over a range with few numbers left."""
+    for v in reversed(stack):
+        if isinstance(v, IteratorVariable):
+            return v.kind == "range" and len(v.target.value) - v.position <= _FEW_ROUNDS
+    return False
+
+
+def site_for(
+    family: FrameFamily, code: types.CodeType, outcome: Outcome, stack: Sequence[Variable]
+) -> Site:
+    """Return the resume site of a place in a frame's code; one per place and layout.
+
+    Args:
+        stack: what is on the frame's stack at the end of the piece.
+    """
     key = (id(code), outcome.index, outcome.layout)
     found = family.sites.get(key)
     if found is not None and found[0]() is code:
@@ -37,29 +58,42 @@ def site_for(family: FrameFamily, code: types.CodeType, outcome: Outcome) -> Sit
     slot0 = layout.arg0_in_cell or (
         arg0 is not None and bool(layout.locals) and layout.locals[0] == arg0
     )
+    carried = _carried_numbers(code, outcome)
+    seen = Seen(carried=carried) if _ends_soon(stack) else Seen(numbers=carried)
     site = Site(
         outcome.index,
         layout,
         len(code.co_cellvars) + len(code.co_freevars),
         slot0,
-        History(family, seen=Seen(numbers=_carried_numbers(code, outcome))),
+        History(family, seen=seen),
     )
     family.sites[key] = (weakref.ref(code), site)
     return site
 
 
-def break_target(family: FrameFamily, code: types.CodeType, index: int, layout: Layout) -> Break:
+def break_target(
+    family: FrameFamily,
+    code: types.CodeType,
+    index: int,
+    layout: Layout,
+    stack: Sequence[Variable],
+) -> Break:
     """Return the code that runs one instruction natively, and the sites behind it."""
     key = (id(code), index, layout)
     found = family.breaks.get(key)
     if found is not None and found[0]() is code:
         return found[1]
     made = make_break_code(code, index, layout)
-    return _remember_break(family, key, code, layout, made)
+    return _remember_break(family, key, code, layout, made, stack)
 
 
 def await_target(
-    family: FrameFamily, code: types.CodeType, index: int, layout: Layout, discard: bool
+    family: FrameFamily,
+    code: types.CodeType,
+    index: int,
+    layout: Layout,
+    discard: bool,
+    stack: Sequence[Variable],
 ) -> Break:
     """Return the code that waits for a callee in the place of its call."""
     key = (id(code), index, layout, discard)
@@ -67,13 +101,18 @@ def await_target(
     if found is not None and found[0]() is code:
         return found[1]
     made = make_await_code(code, index, layout, discard)
-    return _remember_break(family, key, code, layout, made)
+    return _remember_break(family, key, code, layout, made, stack)
 
 
 def _remember_break(
-    family: FrameFamily, key: Any, code: types.CodeType, layout: Layout, made: Any
+    family: FrameFamily,
+    key: Any,
+    code: types.CodeType,
+    layout: Layout,
+    made: Any,
+    stack: Sequence[Variable],
 ) -> Break:
-    sites = tuple(site_for(family, code, outcome) for outcome in made.outcomes)
+    sites = tuple(site_for(family, code, outcome, stack) for outcome in made.outcomes)
     arg0 = code.co_varnames[0] if takes_slot0(code) else None
     has_slot0 = layout.arg0_in_cell or (
         arg0 is not None and bool(layout.locals) and layout.locals[0] == arg0
@@ -97,8 +136,8 @@ def stack_source(place: int, depth: int) -> LocalSource:
 def _carried_numbers(code: types.CodeType, outcome: Outcome) -> set[Source]:
     """Where a resume site in a loop finds what changes from round to round.
 
-    A number found there is an input of the graph from the first time on: the second round would
-    ask for it anyway.
+    A number found there is an input of the graph from the first time on, or from the first
+    recompile on if the loop ends soon: the second round would ask for it anyway.
     """
     rebound = rebound_in_loops(decode(code), outcome.index)
     if rebound is None:
@@ -116,6 +155,8 @@ def _carried_numbers(code: types.CodeType, outcome: Outcome) -> set[Source]:
             found.add(LocalSource(place, name))
         place += 1
     for depth in range(len(layout.stack) - layout.stack.count(Slot.NULL)):
-        found.add(stack_source(place, depth))
+        on_stack = stack_source(place, depth)
+        found.add(on_stack)
+        found.update(RangeIteratorSource(on_stack, part) for part in ("next", "left"))
         place += 1
     return found

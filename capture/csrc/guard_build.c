@@ -309,6 +309,7 @@ build_key(Builder *builder, Node *node, PyObject *key)
     case AT_FUNC_CLOSURE:
     case AT_TENSOR_SIZE:
     case AT_TENSOR_STRIDE:
+    case AT_RANGE_ITERATOR:
         node->index = PyLong_AsSsize_t(key);
         return node->index < 0 ? bad_spec("an index") : 0;
     case AT_DICT_ITEM:

@@ -2,6 +2,7 @@
  * while its children are looked at. No user code runs, save where an accessor says so. Must not
  * know how a tree is built.
  */
+#include "range_compat.h"
 #include "guard_tree.h"
 
 #include <string.h>
@@ -283,6 +284,18 @@ referent(PyObject *value)
 #endif
 }
 
+/* New reference or NULL: where an iterator of a range stands. */
+static PyObject *
+range_iterator_part(PyObject *value, Py_ssize_t part)
+{
+    RangePosition at;
+    if (!Py_IS_TYPE(value, &PyRangeIter_Type)) {
+        return NULL;
+    }
+    range_position(value, &at);
+    return PyLong_FromLong(part == 0 ? at.next : part == 1 ? at.step : at.left);
+}
+
 static inline PyObject *
 child_value(const Node *node, PyObject *value, PyObject **owned)
 {
@@ -317,6 +330,8 @@ child_value(const Node *node, PyObject *value, PyObject **owned)
     case AT_TENSOR_SIZE:
     case AT_TENSOR_STRIDE:
         return *owned = tensor_dim(value, node->index, node->accessor == AT_TENSOR_STRIDE);
+    case AT_RANGE_ITERATOR:
+        return *owned = range_iterator_part(value, node->index);
     case AT_ATTR:
         return *owned = PyObject_GetAttr(value, node->key);
     case AT_SLOT_MEMBER: {

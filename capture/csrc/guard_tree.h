@@ -43,6 +43,7 @@ typedef enum {
     AT_DICT_VALUE,     /* index in the order of the dict, which is no OrderedDict */
     AT_TENSOR_SIZE,    /* dim */
     AT_TENSOR_STRIDE,  /* dim */
+    AT_RANGE_ITERATOR, /* 0: the next number, 1: the step, 2: how many are left */
     N_ACCESSORS,
 } Accessor;
 

@@ -41,6 +41,7 @@ from capture.sources import (
     MroItemSource,
     PartialSource,
     PropertySource,
+    RangeIteratorSource,
     ReferentSource,
     SizeSource,
     SlotMemberSource,
@@ -89,6 +90,7 @@ class Accessor(IntEnum):
     DICT_VALUE = 25
     TENSOR_SIZE = 26
     TENSOR_STRIDE = 27
+    RANGE_ITERATOR = 28
 
 
 class Check(IntEnum):
@@ -268,6 +270,7 @@ _ACCESSORS: dict[type, tuple[int, Callable[[Any], object]]] = {
     DictValueSource: (25, _index),
     SizeSource: (26, lambda source: source.dim),
     StrideSource: (27, lambda source: source.dim),
+    RangeIteratorSource: (28, lambda source: source.PARTS.index(source.part)),
 }
 
 

@@ -31,16 +31,19 @@ class Seen:
 
     Attributes:
         numbers: ints and floats.
+        carried: numbers that change from round to round of a loop, once something did change.
         sizes: dimensions of tensors.
         strides: dimensions whose strides changed though the sizes did not.
     """
 
     numbers: set[Source] = field(default_factory=set)
+    carried: set[Source] = field(default_factory=set)
     sizes: dict[Source, set[int]] = field(default_factory=dict)
     strides: dict[Source, set[int]] = field(default_factory=dict)
 
     def learn(self, guards: list[Guard], scope: Scope) -> None:
         """Note everything at once that is not what the guards of an entry demand."""
+        self.numbers |= self.carried
         for guard in guards:
             if isinstance(guard, Equals):
                 if type(guard.value) in (int, float) and guard.source not in self.numbers:

@@ -178,6 +178,9 @@ class Effects(Protocol):
     def set_op(self, target: Variable, op: str, item: Any = None) -> None:
         """``add`` or ``discard`` on a set."""
 
+    def advanced(self, target: Variable) -> None:
+        """An iterator that is older than the piece is moved on."""
+
     def cell_set(self, target: Variable) -> None:
         """A closure cell is about to be written."""
 

@@ -19,6 +19,7 @@ from capture import break_reasons as reasons
 from capture.guards.kinds import Equals, ExprHolds, IdIs, IsSame, LenIs, TypeIs
 from capture.guards.torch_kinds import TensorFacts, TensorMatch
 from capture.sources import (
+    RANGE_ITERATOR,
     AttrSource,
     BuiltinsSource,
     ClosureCellSource,
@@ -71,6 +72,7 @@ from capture.variables.functions import (
     PartialVariable,
 )
 from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVariable, lookup_mro
+from capture.variables.outer_iterators import range_iterator
 from capture.variables.tensor import TensorVariable
 
 _BY_EQUALITY = frozenset(
@@ -195,6 +197,8 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
     if issubclass(kind, collections.deque):
         tracer.guard(Equals(AttrSource(source, "maxlen"), value.maxlen))
         return ListVariable(None, kind, value, source, maxlen=value.maxlen)
+    if kind is RANGE_ITERATOR:
+        return range_iterator(value, source)
     if kind is range:
         for name in ("start", "stop", "step"):
             tracer.guard(Equals(AttrSource(source, name), getattr(value, name)))

@@ -233,6 +233,8 @@ def _length_hint(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if it.done:
         return ConstantVariable(0)
     kind, target = it.kind, it.target
+    if kind == "outer_range":
+        unsupported(reasons.OPAQUE_ITERATOR, it.describe())
     if kind == "sequence":
         items = target[1] if isinstance(target, tuple) else target.items(tracer)
         return ConstantVariable(max(len(items) - it.position, 0))
