@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from capture.codegen.epilogue import REBUILD, CannotRebuild
+from capture.errors import SkipFrame
 from capture.polyfills import original_of
 from capture.variables.attributes import InstanceDictVariable
 from capture.variables.attributes.lookup import is_data_descriptor
@@ -19,6 +20,7 @@ from capture.variables.containers import (
     DictVariable,
     DictViewVariable,
     ListVariable,
+    LocalsVariable,
     RangeVariable,
     SetVariable,
     SliceVariable,
@@ -109,6 +111,12 @@ def class_ref(cg: Codegen, v: ObjectVariable) -> str:
 def _bare(cg: Codegen, v: ObjectVariable, base: Any) -> str:
     """An empty instance, without what a subclass does when it is called."""
     return f"{cg.const(base.__new__, base.__name__ + '_new')}({class_ref(cg, v)})"
+
+
+def _locals(cg: Codegen, v: LocalsVariable) -> str:
+    if v.is_live:
+        raise SkipFrame("what locals() gave is used behind a graph break")
+    return _dict(cg, v)
 
 
 def _dict(cg: Codegen, v: DictVariable) -> str:
@@ -505,6 +513,7 @@ REBUILD.update(
         TupleVariable: _tuple,
         StaticDictVariable: _static_dict,
         InstanceDictVariable: _instance_dict,
+        LocalsVariable: _locals,
         DictVariable: _dict,
         SetVariable: _set,
         DictViewVariable: _view,

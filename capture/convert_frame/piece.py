@@ -38,6 +38,7 @@ from capture.symbolic_convert.dynamic import Policy
 from capture.symbolic_convert.failure import rewinding, state_restoring
 from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.handlers.exceptions import HandlerMarker
+from capture.symbolic_convert.local_names import keep_shared
 from capture.symbolic_convert.resume import Layout, Outcome, Slot, takes_slot0
 from capture.symbolic_convert.translator import Restart, Translator
 from capture.variables.base import NULL, LazyVariable, Variable
@@ -255,6 +256,7 @@ class Piece:
             for effect in tracer.effects.journal:
                 cg.replay(effect)
             return result
+        keep_shared(tracer.frames)
         expression = ""
         for depth in range(len(tracer.frames) - 1, -1, -1):
             innermost = depth == len(tracer.frames) - 1

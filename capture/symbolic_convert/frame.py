@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from capture.instructions.instruction import Instruction
     from capture.variables.base import Variable
-    from capture.variables.containers import DictVariable
+    from capture.variables.containers import DictVariable, LocalsVariable
     from capture.variables.functions import CellVariable, FunctionVariable, GeneratorVariable
 
 
@@ -26,7 +26,7 @@ class Frame:
     __slots__ = (
         "await_discard", "cells", "code", "decoded", "fn", "generator", "globals", "handled",
         "index", "instructions", "iterations", "locals", "mark", "namespace", "nested", "ordinal",
-        "override", "result", "saved", "stack", "yielded",
+        "override", "result", "saved", "snapshot", "stack", "yielded",
     )  # fmt: skip
 
     def __init__(self, code: CodeType, fn: FunctionVariable | None, globals_: DictVariable) -> None:
@@ -50,6 +50,7 @@ class Frame:
         self.ordinal = 0
         self.iterations: dict[int, tuple[int, int, int, int]] | None = None
         self.await_discard = False
+        self.snapshot: LocalsVariable | None = None  # what ``locals()`` gave
         self.namespace: DictVariable | None = None  # of a class body
 
     @property

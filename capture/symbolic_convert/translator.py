@@ -36,7 +36,14 @@ from capture.sources import (
     SizeSource,
     Source,
 )
-from capture.symbolic_convert import classes, generators, graph_calls, raising, size_guards
+from capture.symbolic_convert import (
+    classes,
+    generators,
+    graph_calls,
+    local_names,
+    raising,
+    size_guards,
+)
 from capture.symbolic_convert.attempts import Attempts
 from capture.symbolic_convert.dynamic import Policy, is_count
 from capture.symbolic_convert.failure import Failure
@@ -486,6 +493,14 @@ class Translator:
         for name, cell in zip(code.co_freevars, fn.closure, strict=True):
             frame.cells[name] = cell
         return frame
+
+    def local_names(self) -> DictVariable:
+        """``locals()`` in the current frame."""
+        return local_names.local_names(self)
+
+    def global_names(self) -> DictVariable:
+        """``globals()`` in the current frame."""
+        return self.frames[-1].globals
 
     def zero_argument_super(self) -> Variable:
         """``super()``: the class from the ``__class__`` cell, the object from argument slot 0."""

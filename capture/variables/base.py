@@ -339,6 +339,12 @@ class Tracer(Protocol):
     def function_marker(self, fn: types.FunctionType) -> str | None:
         """How the user marked a function (``disable``, ``graph``, ...), or None."""
 
+    def local_names(self) -> DictVariable:
+        """``locals()`` in the current frame."""
+
+    def global_names(self) -> DictVariable:
+        """``globals()`` in the current frame."""
+
     def zero_argument_super(self) -> Variable:
         """``super()`` in the current frame."""
 

@@ -576,6 +576,16 @@ class SetVariable(ObjectVariable):
         self.popped = False
 
 
+class LocalsVariable(DictVariable):
+    """What ``locals()`` gave. ``is_live``: its frame goes on behind the piece, and may fill it."""
+
+    __slots__ = ("is_live",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_live = False
+
+
 class DictViewVariable(Variable):
     """``dict.keys()``, ``values()`` or ``items()`` of a dict variable."""
 

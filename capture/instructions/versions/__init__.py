@@ -16,6 +16,7 @@ __all__ = [
     "CLOSE_GIVES_RESULT",
     "DROPPED",
     "FOR_END",
+    "LOCALS_ARE_SHARED",
     "LOWER",
     "NULL_BEFORE_CALLABLE",
     "RAISE",
@@ -53,6 +54,8 @@ NULL_BEFORE_CALLABLE: bool = _table.NULL_BEFORE_CALLABLE
 SEND_POPS_RECEIVER: bool = _table.SEND_POPS_RECEIVER
 #: ``generator.close()`` gives what the generator returns.
 CLOSE_GIVES_RESULT: bool = _table.CLOSE_GIVES_RESULT
+#: ``locals()`` gives one dict for each frame.
+LOCALS_ARE_SHARED: bool = _table.LOCALS_ARE_SHARED
 #: ``generator.throw()`` of a class, a value and a traceback warns.
 THROW_WARNS_OF_PARTS: bool = _table.THROW_WARNS_OF_PARTS
 #: Raw instructions that stand behind an exhausted FOR_ITER's target and that it skips.

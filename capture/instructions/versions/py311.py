@@ -230,6 +230,8 @@ NULL_BEFORE_CALLABLE = True
 SEND_POPS_RECEIVER = True
 #: ``generator.close()`` gives what the generator returns.
 CLOSE_GIVES_RESULT = False
+#: ``locals()`` gives one dict for each frame.
+LOCALS_ARE_SHARED = True
 #: ``generator.throw()`` of a class, a value and a traceback warns.
 THROW_WARNS_OF_PARTS = False
 #: Raw instructions that stand behind an exhausted FOR_ITER's target and that it skips.

@@ -190,6 +190,8 @@ NULL_BEFORE_CALLABLE = True
 SEND_POPS_RECEIVER = False
 #: ``generator.close()`` gives what the generator returns.
 CLOSE_GIVES_RESULT = False
+#: ``locals()`` gives one dict for each frame.
+LOCALS_ARE_SHARED = True
 #: ``generator.throw()`` of a class, a value and a traceback warns.
 THROW_WARNS_OF_PARTS = True
 FOR_END: tuple[str, ...] = ("END_FOR",)

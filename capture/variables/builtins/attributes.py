@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from capture import break_reasons as reasons
 from capture.variables.attributes import (
     delete_attr,
     has_instance_dict,
@@ -12,10 +11,17 @@ from capture.variables.attributes import (
     store_attr,
     type_source_of,
 )
-from capture.variables.base import DELETED, ObservedException, Tracer, Variable, unsupported
+from capture.variables.base import (
+    DELETED,
+    MISSING,
+    ObservedException,
+    Tracer,
+    Variable,
+)
 from capture.variables.builtins.registry import Args, Kwargs, rule
-from capture.variables.constant import FALSE, NONE, TRUE, boolean
-from capture.variables.objects import ObjectVariable
+from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, boolean
+from capture.variables.containers import ListVariable
+from capture.variables.objects import ClassVariable, ObjectVariable, is_static_type
 from capture.variables.tensor import TensorVariable
 from capture.variables.tensor_attributes import tensor_has_attr
 
@@ -101,7 +107,35 @@ def _object_getattribute(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable
 @rule(vars)
 def _vars(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if not args:
-        unsupported(reasons.FRAME_INSPECTION, "vars()")
+        return tracer.local_names()
     if isinstance(args[0], ObjectVariable) and has_instance_dict(args[0]):
         return load_attr(tracer, args[0], "__dict__")
     return None
+
+
+@rule(locals)
+def _locals(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return tracer.local_names()
+
+
+@rule(globals)
+def _globals(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return tracer.global_names()
+
+
+@rule(dir)
+def _dir(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    if not args:
+        names = [key for key, _ in tracer.local_names().load(tracer).values()]
+        texts = [tracer.as_python(name) for name in names]
+        if not all(type(text) is str for text in texts):
+            return None
+        return ListVariable([ConstantVariable(text) for text in sorted(texts)])
+    value = MISSING
+    if isinstance(args[0], ClassVariable):
+        value = args[0].value if all(map(is_static_type, args[0].value.__mro__)) else MISSING
+    elif isinstance(args[0], ConstantVariable):
+        value = args[0].value
+    if value is MISSING:
+        return None
+    return ListVariable([ConstantVariable(name) for name in dir(value)])

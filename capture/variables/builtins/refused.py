@@ -11,10 +11,10 @@ from capture.variables.base import Tracer, Variable, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 
 
-@rule(locals, globals, dir, eval, exec, input, breakpoint, compile, __import__)
+@rule(eval, exec, input, breakpoint, compile, __import__)
 def _inspection(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if not args:
-        unsupported(reasons.FRAME_INSPECTION, "locals(), globals() and the like")
+        unsupported(reasons.FRAME_INSPECTION, "breakpoint(), input() and the like")
     return None
 
 
