@@ -49,6 +49,7 @@ from capture.symbolic_convert.dynamic import Policy, is_count
 from capture.symbolic_convert.failure import Failure
 from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.lifetimes import may_have_ended
+from capture.symbolic_convert.reachable import is_reachable
 from capture.symbolic_convert.registry import HANDLERS
 from capture.variables import attributes, calls, conversion, iteration, operators
 from capture.variables.base import (
@@ -544,13 +545,8 @@ class Translator:
         return self.wrap(value, source)
 
     def is_held(self, v: Variable) -> bool:
-        """True if a variable or the stack of a frame that is being run refers to the value."""
-        for frame in self.frames:
-            cells = [cell.contents for cell in frame.cells.values()]
-            for held in (*frame.locals.values(), *frame.stack, *cells):
-                if held is v or (isinstance(held, LazyVariable) and held.real is v):
-                    return True
-        return False
+        """True if a frame that is being run refers to the value, directly or not."""
+        return is_reachable(self, v)
 
     def root_globals(self) -> DictVariable:
         """The globals of the frame being captured."""

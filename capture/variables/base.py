@@ -372,7 +372,7 @@ class Tracer(Protocol):
         """Raise in the traced program what a call made during capture raised."""
 
     def is_held(self, v: Variable) -> bool:
-        """True if a variable or the stack of a frame that is being run refers to the value."""
+        """True if a frame that is being run refers to the value, directly or not."""
 
     # the graph
 

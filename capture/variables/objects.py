@@ -34,7 +34,7 @@ def is_static_type(cls: type) -> bool:
 class ObjectVariable(Variable):
     """An object with identity, mutable attributes, or a type implemented elsewhere."""
 
-    __slots__ = ("attrs", "born", "cls", "cls_var", "reborn", "value")
+    __slots__ = ("attrs", "born", "cls", "cls_var", "dict_view", "reborn", "value")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class ObjectVariable(Variable):
         self.value = value
         self.cls_var = cls_var
         self.attrs: dict[str, Any] | None = None
+        self.dict_view: ObjectVariable | None = None  # its ``__dict__``, once asked for
         self.reborn: set[str] | None = None  # deleted and set again: no longer where they were
 
     def python_type(self) -> type:

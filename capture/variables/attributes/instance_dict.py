@@ -67,3 +67,11 @@ class InstanceDictVariable(DictVariable):
         """Delete all attributes of the instance."""
         for name in self.owner.dict_names(tracer):
             tracer.effects.set_attr(self.owner, name, DELETED)
+
+
+def instance_dict(owner: ObjectVariable) -> InstanceDictVariable:
+    """``owner.__dict__``: one for each object."""
+    found = owner.dict_view
+    if not isinstance(found, InstanceDictVariable):
+        found = owner.dict_view = InstanceDictVariable(owner)
+    return found

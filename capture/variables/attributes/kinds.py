@@ -9,7 +9,7 @@ from typing import Any
 from capture import break_reasons as reasons
 from capture.guards.kinds import DictHas, DictLacks
 from capture.sources import AttrSource, FunctionDefaultsSource, InstanceDictSource
-from capture.variables.attributes.instance_dict import InstanceDictVariable
+from capture.variables.attributes.instance_dict import instance_dict
 from capture.variables.attributes.lookup import (
     FOLDABLE,
     generic_getattr,
@@ -44,6 +44,8 @@ def module_getattr(tracer: Tracer, obj: ModuleVariable, name: str) -> Variable:
     assert obj.source is not None
     if isinstance(lookup_mro(type(obj.value), "__getattribute__")[0], types.FunctionType):
         return generic_getattr(tracer, obj, name)
+    if lookup_mro(type(obj.value), "__dict__")[1] is not types.ModuleType:
+        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{obj.describe()}.{name}")
     real = obj.value.__dict__
     if name == "__dict__":
         return tracer.wrap(real, InstanceDictSource(obj.source))
@@ -104,7 +106,7 @@ def function_getattr(tracer: Tracer, fn: FunctionVariable, name: str) -> Variabl
     if name == "__class__":
         return tracer.class_variable(types.FunctionType, None)
     if name == "__dict__":
-        return InstanceDictVariable(fn)
+        return instance_dict(fn)
     raw, _ = lookup_mro(types.FunctionType, name)
     if name == "__get__" or (raw is not MISSING and type(raw) is types.WrapperDescriptorType):
         return MethodVariable(BuiltinVariable(raw), fn)

@@ -15,7 +15,7 @@ import torch
 from capture import break_reasons as reasons
 from capture.guards.kinds import IdIs, TypeIs
 from capture.sources import AttrSource, PropertySource, Source, WrappedSource
-from capture.variables.attributes.instance_dict import InstanceDictVariable
+from capture.variables.attributes.instance_dict import instance_dict
 from capture.variables.base import MISSING, ObservedException, Tracer, Variable, unsupported
 from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.containers import DictVariable, TupleVariable
@@ -200,7 +200,7 @@ def native_member(tracer: Tracer, raw: Any, obj: Variable, cls: type, name: str)
     if name == "__class__":
         return type_of(tracer, obj)
     if name == "__dict__" and isinstance(obj, ObjectVariable):
-        return InstanceDictVariable(obj)
+        return instance_dict(obj)
     if isinstance(obj, ConstantVariable):
         value = getattr(obj.value, name)
         if isinstance(value, FOLDABLE):

@@ -87,6 +87,8 @@ def _stores_plainly(tracer: Tracer, module: ModuleVariable, name: str) -> bool:
     where = type_source_of(tracer, module)
     if type_attribute(tracer, module.cls, where, "__setattr__")[0] is not _MODULE_SETATTR:
         return False
+    if lookup_mro(module.cls, "__dict__")[1] is not types.ModuleType:
+        return False
     raw = type_attribute(tracer, module.cls, where, name)[0]
     return raw is MISSING or not is_data_descriptor(raw)
 

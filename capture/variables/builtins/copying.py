@@ -1,23 +1,33 @@
-"""Holds the rule of ``copy.deepcopy`` for built-in containers of constants and of each other.
+"""Holds the rules of ``copy``: how objects are taken apart, deep copies of built-in containers.
 
-The function itself keeps what it copied by ``id``, which only a run knows. Whatever has a say in
-how it is copied is left to the function.
+``copy.deepcopy`` itself keeps what it copied by ``id``. Whatever has a say in how it is copied is
+left to the function.
 """
 
 from __future__ import annotations
 
 import copy
+import copyreg
 import types
 
+from capture import break_reasons as reasons
 from capture.guards.kinds import TypeIs
-from capture.variables.base import LazyVariable, Tracer, Variable, stamp
-from capture.variables.builtins.registry import Args, Kwargs, python_rule_for
+from capture.polyfills.copying import reduce_object
+from capture.variables.base import LazyVariable, Tracer, Variable, stamp, unsupported
+from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 from capture.variables.builtins.sets import new_set
+from capture.variables.constant import ConstantVariable
 from capture.variables.containers import (
     DictVariable,
     ListVariable,
     SetVariable,
     TupleVariable,
+)
+from capture.variables.objects import (
+    ClassVariable,
+    ModuleVariable,
+    ObjectVariable,
+    is_static_type,
 )
 
 _ATOMS = frozenset(
@@ -98,3 +108,34 @@ def _deepcopy(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if len(args) != 1 or kwargs or not _is_plain(tracer, args[0], set(), 0):
         return None
     return _copied(tracer, args[0], {})
+
+
+@rule(object.__reduce_ex__)
+def _reduce(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    """Taking an object apart whose memory is laid out in Python."""
+    obj, protocol = args[0], tracer.as_python(args[1])
+    if type(protocol) is not int or protocol < 2 or not isinstance(obj, ObjectVariable):
+        return None
+    if isinstance(obj, (ClassVariable, ModuleVariable)) or layout_of(obj.cls) not in _LAYOUTS:
+        return None
+    return tracer.call(tracer.wrap_static(reduce_object, None), [obj], {})
+
+
+_LAYOUTS = (object, list, dict)
+
+
+@python_rule_for(copyreg._slotnames)  # type: ignore[attr-defined]
+def _slotnames(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    """The names of the slots of a class follow from its bases, which are what they are."""
+    if len(args) != 1 or kwargs or not isinstance(args[0], ClassVariable):
+        unsupported(reasons.UNKNOWN_CALLABLE, "copyreg._slotnames")
+    names = copyreg._slotnames(args[0].value)  # type: ignore[attr-defined]
+    return ListVariable([ConstantVariable(name) for name in names])
+
+
+def layout_of(cls: type) -> type:
+    """The class in C whose memory layout a class has; slots are no part of it."""
+    while not is_static_type(cls):
+        assert cls.__base__ is not None
+        cls = cls.__base__
+    return cls

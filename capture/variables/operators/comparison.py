@@ -23,7 +23,7 @@ from capture.variables.containers import (
     TupleVariable,
 )
 from capture.variables.functions import BuiltinVariable, MethodVariable
-from capture.variables.identities import IdentityVariable, comparable
+from capture.variables.identities import IdentityVariable, same_address
 from capture.variables.iteration import items_of
 from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
 from capture.variables.operators.arithmetic import is_not_implemented, is_tensor_operand
@@ -207,8 +207,8 @@ def container_compare(
     if isinstance(left, BuiltinVariable) and isinstance(right, BuiltinVariable):
         return fold(tracer, fn, left.value, right.value)
     if isinstance(left, IdentityVariable) and isinstance(right, IdentityVariable):
-        if symbol in ("==", "!=") and comparable(tracer, left, right):
-            return boolean(is_same(tracer, left.target, right.target) == (symbol == "=="))
+        if symbol in ("==", "!="):
+            return boolean(same_address(tracer, left, right) == (symbol == "=="))
     return None
 
 

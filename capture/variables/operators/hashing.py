@@ -21,8 +21,9 @@ from capture.variables.containers import (
     TupleVariable,
 )
 from capture.variables.functions import BuiltinVariable, MethodVariable
-from capture.variables.identities import IdentityVariable
+from capture.variables.identities import AddressKey, IdentityVariable
 from capture.variables.objects import (
+    MODELS,
     ClassVariable,
     ModuleVariable,
     ObjectVariable,
@@ -93,7 +94,17 @@ def _address(tracer: Tracer, v: IdentityVariable) -> Any:
     A registry of what belongs to each object is kept like this.
     """
     target = v.target.realize(tracer)
-    if not isinstance(target, ObjectVariable) or target.value is MISSING or target.source is None:
+    if isinstance(target, ConstantVariable):
+        return AddressKey(tracer, v)
+    if isinstance(target, BuiltinVariable) or (
+        isinstance(target, ClassVariable) and target.value not in MODELS
+    ):
+        return id(target.value)  # guarded by identity
+    if not isinstance(target, ObjectVariable):
+        return _unhashable(v)
+    if (target.value is MISSING and target.source is None) or isinstance(target, ClassVariable):
+        return AddressKey(tracer, v)
+    if target.value is MISSING or target.source is None:
         return _unhashable(v)
     tracer.guard(IdIs(target.source, target.value))
     return id(target.value)
