@@ -138,7 +138,8 @@ def _compile_module(
     if isinstance(module, _CompiledModule):
         module = module._capture_original
     made: Any = _compiled_class(type(module))
-    compiled: torch.nn.Module = made.__new__(made)
+    # Not by the class's own way: it may construct something else (the modules of FSDP2 do).
+    compiled: torch.nn.Module = object.__new__(made)
     object.__setattr__(compiled, "__dict__", module.__dict__)
     object.__setattr__(compiled, "_capture_call", CompiledFunction(module, region))
     object.__setattr__(compiled, "_capture_original", module)

@@ -20,6 +20,7 @@ PACKAGE = ROOT / "capture"
 #: The files that may, and what for. Each part that reads torch's state has one place for it.
 PRIVATE_FILES = {
     "backends/aot/adapter.py": "make_fx, functional and fake tensors, partitioners",
+    "backends/aot/unknown_ops.py": "what is registered for an operator",
     "backends/inductor/adapter.py": "Inductor's inner compile functions and settings",
     "backends/boxed.py": "the C functions of operators",
     "graph/declared.py": "the function that a sparse optimizer comes down to",
@@ -35,6 +36,8 @@ PRIVATE_FILES = {
     "guards/torch_kinds.py": "the Python form of guards on torch's state",
     "hiding.py": "what torch's own frontend is to leave alone",
     "symbolic_convert/classes.py": "the call of modules, whose globals hold hooks",
+    "variables/attributes/kinds.py": "the class of modules that hold torch's settings",
+    "variables/process_groups.py": "from a group's name to the group",
     "variables/higher_order/autograd_function.py": "whether a functorch transform is active",
     "variables/higher_order/control_flow.py": "operators of control flow, and pytrees",
     "variables/contexts.py": "entering and leaving inference mode as the graph does",

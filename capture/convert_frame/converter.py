@@ -36,6 +36,14 @@ _breaks = logs.artifact("breaks")
 _recompiles = logs.artifact("recompiles")
 
 
+def _is_generated_for_torch(func: types.FunctionType) -> bool:
+    """True for methods of torch's dataclasses: like torch's files, nothing to be captured alone."""
+    name = func.__globals__.get("__name__")
+    return (
+        func.__code__.co_filename == "<string>" and type(name) is str and name.startswith("torch.")
+    )
+
+
 class Converter:
     """Makes entries for the sites of one compiled function."""
 
@@ -92,6 +100,9 @@ class Converter:
                 return None
         code = func.__code__
         if site.index == 0 and site.layout is None:
+            if _is_generated_for_torch(func):
+                site.skip = True
+                return None
             counters.record_frame(code)
         attempts = Attempts()
         family = history.family

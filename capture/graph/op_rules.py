@@ -122,6 +122,7 @@ _BREAK_MODULES = (
     "torch.mtia",
     "torch.accelerator",
     "torch.distributed",
+    "torch.nn.parallel.distributed",
     "torch.multiprocessing",
     "torch.autograd",
     "torch.utils.data",
@@ -151,7 +152,19 @@ _INLINE_MODULES = (
     "torch.autograd.function",
     "torch._functorch.functional_call",
     "torch.distributed.nn",
+    "torch.distributed._functional_collectives",
+    "torch.distributed.device_mesh",
+    "torch.distributed._mesh_layout",
+    "torch.distributed._pycute",
 )
+# ... and these functions of modules that have to run natively: they only read who takes part
+_INLINE_FUNCTIONS = _words("""
+    is_available is_initialized get_rank get_world_size get_backend get_group_rank get_global_rank
+    get_process_group_ranks is_torchelastic_launched get_node_local_rank
+    WORLD default_pg pg_map pg_names pg_group_ranks pg_backend_config
+    _get_default_group _get_group_size _get_group_size_by_name _rank_not_in_group get_backend_config
+""")
+_INLINE_FUNCTION_MODULES = _words("torch.distributed torch.distributed.distributed_c10d")
 _BREAK_PYTHON = _words("""
     compile vmap save load manual_seed seed initial_seed get_rng_state set_rng_state
     set_default_device set_default_dtype set_default_tensor_type set_printoptions
@@ -408,6 +421,8 @@ def _classify_python(function: types.FunctionType) -> Rule | None:
     name = function.__name__
     if module != "torch" and not module.startswith("torch."):
         return None
+    if _within(module, ("torch.distributed",)):
+        return _classify_distributed(module, name)
     if name in _STATE_FUNCTIONS:
         return Rule(RuleKind.STATE, name)
     if name in _CONSTANT_FUNCTIONS:
@@ -427,6 +442,16 @@ def _classify_python(function: types.FunctionType) -> Rule | None:
     if _within(module, _BREAK_MODULES):
         return Rule(RuleKind.BREAK, name, f"functions of {module} run natively")
     return Rule(RuleKind.INLINE, name)
+
+
+def _classify_distributed(module: str, name: str) -> Rule:
+    if name == "_are_we_tracing":
+        return Rule(RuleKind.CONSTANT, name)
+    if module in _INLINE_FUNCTION_MODULES and name in _INLINE_FUNCTIONS:
+        return Rule(RuleKind.INLINE, name)
+    if _within(module, _INLINE_MODULES):
+        return Rule(RuleKind.INLINE, name)
+    return Rule(RuleKind.BREAK, name, f"functions of {module} run natively")
 
 
 def _within(module: str, prefixes: Iterable[str]) -> bool:

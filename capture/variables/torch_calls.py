@@ -20,7 +20,7 @@ from capture.graph.declared import SPARSE_ADAM
 from capture.graph.op_rules import RuleKind, classify, classify_method, name_of
 from capture.guards.kinds import IdIs
 from capture.polyfills.optimizers import OPTIMIZERS
-from capture.variables import backward, operators, tensor_groups
+from capture.variables import backward, operators, process_groups, tensor_groups
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, boolean
 from capture.variables.containers import TupleVariable
@@ -185,6 +185,8 @@ def constant_call(
         return boolean(isinstance(args[0].realize(tracer), TensorVariable))
     if name == "is_storage":
         return FALSE
+    if name == "_are_we_tracing":
+        return TRUE  # collectives are waited for in the graph: their results are plain tensors
     if name == "is_grad_enabled":
         return boolean(tracer.graph.state.grad_enabled)
     if name == "is_inference_mode_enabled":
@@ -386,6 +388,7 @@ _SPECIAL: dict[Any, _Special] = {
     torch.compiler.is_exporting: _false,
     torch.jit.is_scripting: _false,  # type: ignore[attr-defined]
     torch.jit.is_tracing: _false,  # type: ignore[attr-defined]
+    process_groups.RESOLVE: process_groups.resolve_name,
     torch._C._get_tracing_state: _none,
     torch._C._is_tracing: _false,
     torch._C._is_torch_function_mode_enabled: _function_mode_enabled,

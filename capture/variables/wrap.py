@@ -73,6 +73,7 @@ from capture.variables.functions import (
 )
 from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVariable, lookup_mro
 from capture.variables.outer_iterators import range_iterator
+from capture.variables.process_groups import is_process_group, wrap_process_group
 from capture.variables.tensor import TensorVariable
 
 _BY_EQUALITY = frozenset(
@@ -186,6 +187,8 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
     if kind is types.CellType:
         tracer.guard(TypeIs(source, kind))
         return CellVariable(value, source)
+    if is_process_group(kind):
+        return wrap_process_group(tracer, kind, value, source)
     tracer.guard(TypeIs(source, kind))
     tracer.class_sources.setdefault(id(kind), (kind, TypeSource(source)))
     if issubclass(kind, dict):

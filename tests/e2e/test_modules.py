@@ -170,3 +170,20 @@ def test_compiled_module_inside_a_compiled_module_is_one_graph():
     outer(sequence())
     assert counter.graph_count == 1
     assert counters.snapshot().breaks == []
+
+
+def test_a_module_whose_class_constructs_another_one_is_compiled():
+    """Classes of FSDP2 do, so that indexing a container gives plain containers."""
+
+    class Sharded(nn.Sequential):
+        def __new__(cls, *args):
+            return nn.Sequential.__new__(nn.Sequential)
+
+    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+    module.__class__ = Sharded
+    counter = GraphCounter("eager")
+    compiled = capture.compile(module, backend=counter)
+    x = torch.randn(2, 4)
+    assert isinstance(compiled, Sharded)
+    assert torch.equal(compiled(x), module(x))
+    assert counter.graph_count == 1

@@ -165,3 +165,36 @@ def test_a_tensor_without_history_has_no_grad_fn(check):
 
     report = check(program, (torch.randn(3),))
     assert not report.breaks
+
+
+def test_settings_of_torch_are_guarded_by_value():
+    import capture
+    from capture.backends import GraphCounter
+
+    def program(x):
+        return x + 1 if torch.distributed.config.compile_on_one_rank else x - 1
+
+    counter = GraphCounter("eager")
+    compiled = capture.compile(program, backend=counter, fullgraph=True)
+    x = torch.ones(2)
+    assert torch.equal(compiled(x), program(x))
+    with torch.distributed.config.patch(compile_on_one_rank=True):
+        assert torch.equal(compiled(x), program(x))
+    assert torch.equal(compiled(x), program(x))
+    assert counter.graph_count == 2
+
+
+def test_a_module_of_a_class_with_methods_has_them(check):
+    import types
+
+    class Settings(types.ModuleType):
+        def scale(self, x):
+            return x * self.factor
+
+    settings = Settings("settings")
+    settings.factor = 3.0
+
+    def program(x):
+        return settings.scale(x)
+
+    assert check(program, (torch.ones(2),)).graphs == 1

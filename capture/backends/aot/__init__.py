@@ -24,6 +24,7 @@ from capture.backends.aot.adapter import (
     default_partition,
     min_cut_partition,
 )
+from capture.backends.aot.buckets import compile_in_buckets
 from capture.backends.aot.random_ops import eager_random
 from capture.backends.aot.stage import Stage
 from capture.backends.aot.toolchain import Compiler, PartitionFn, SeparateCompilers, make_boxed
@@ -69,7 +70,11 @@ def aot_autograd(
         toolchain = SeparateCompilers(
             fw_compiler, bw_compiler or fw_compiler, partition_fn or default_partition, table
         )
-        return Stage(gm, toolchain).compile(example_inputs)
+
+        def compile_part(part: fx.GraphModule, inputs: list[Any]) -> CompiledFn:
+            return Stage(part, toolchain).compile(inputs)
+
+        return compile_in_buckets(gm, example_inputs, compile_part)
 
     return backend
 

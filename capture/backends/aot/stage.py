@@ -18,6 +18,7 @@ from capture.backends.aot.held_numbers import can_hold, hold, split_numbers
 from capture.backends.aot.joint import trace_joint
 from capture.backends.aot.numbers import for_symbols
 from capture.backends.aot.toolchain import Boxed, Parts, Toolchain
+from capture.backends.aot.unknown_ops import reason_against
 from capture.backends.aot.writes import write_in_graph
 from capture.backends.boxed import boxed_forward
 
@@ -180,6 +181,9 @@ class Stage:
 
         if adapter.inside_a_mode():
             return self._run_eagerly("a torch mode or functorch transform is active")
+        against = reason_against(self.gm, any(tensor.requires_grad for tensor in tensors))
+        if against is not None:
+            return self._run_eagerly(against)
         try:
             joint = trace_joint(self.gm, call, tensors, self.toolchain.decompositions, numbers)
         except Exception as error:

@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import fx
 
+from capture.backends.aot.buckets import compile_in_buckets
 from capture.backends.aot.stage import Stage
 from capture.backends.inductor.options import settings_for
 from capture.backends.inductor.toolchain import (
@@ -44,7 +45,11 @@ def inductor(
         MissingCompiler: there is no C++ compiler.
     """
     toolchain = InductorToolchain(settings_for(None, None) if settings is None else settings)
-    return Stage(gm, toolchain).compile(example_inputs)
+
+    def compile_part(part: fx.GraphModule, inputs: list[Any]) -> CompiledFn:
+        return Stage(part, toolchain).compile(inputs)
+
+    return compile_in_buckets(gm, example_inputs, compile_part)
 
 
 def _with_settings(mode: str | None, options: Mapping[str, Any] | None) -> Backend:

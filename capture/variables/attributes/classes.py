@@ -65,7 +65,11 @@ def meta_attribute(tracer: Tracer, obj: ClassVariable, name: str) -> tuple[Any, 
     if (
         obj.source is None
         or is_static_type(meta)
-        or module_name(meta).partition(".")[0] in _SETTLED_METACLASSES
+        or (
+            module_name(meta).partition(".")[0] in _SETTLED_METACLASSES
+            # ``group.WORLD`` reads what ``init_process_group`` sets.
+            and not module_name(meta).startswith("torch.distributed")
+        )
     ):
         return lookup_mro(meta, name)[0], None
     return type_attribute(tracer, meta, TypeSource(obj.source), name)

@@ -6,6 +6,8 @@ import collections
 import types
 from typing import Any
 
+from torch.utils._config_module import ConfigModule
+
 from capture import break_reasons as reasons
 from capture.guards.kinds import DictHas, DictLacks
 from capture.sources import AttrSource, FunctionDefaultsSource, InstanceDictSource
@@ -49,12 +51,18 @@ def module_getattr(tracer: Tracer, obj: ModuleVariable, name: str) -> Variable:
     real = obj.value.__dict__
     if name == "__dict__":
         return tracer.wrap(real, InstanceDictSource(obj.source))
+    if isinstance(obj.value, ConfigModule) and name in obj.value._config:
+        value = getattr(obj.value, name)
+        if isinstance(value, FOLDABLE):  # torch's settings: guarded by value, however it is found
+            return tracer.wrap(value, AttrSource(obj.source, name))
     raw = lookup_mro(type(obj.value), name)[0]
     if raw is not MISSING and type(obj.value) is not types.ModuleType and is_data_descriptor(raw):
         return generic_getattr(tracer, obj, name)
     holder = tracer.wrap(real, InstanceDictSource(obj.source))
     assert isinstance(holder, DictVariable)
     found = holder.get_hashed(tracer, name)
+    if found is None and raw is not MISSING and type(obj.value) is not types.ModuleType:
+        return generic_getattr(tracer, obj, name)  # a method of the module's class
     if found is None and type(obj.value) is not types.ModuleType:
         # A lazy module (a subclass of ModuleType) fills its dict on first access.
         getattr(obj.value, name, None)

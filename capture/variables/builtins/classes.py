@@ -187,7 +187,7 @@ def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
         tracer, tracer.class_variable(klass, None), "__instancecheck__"
     )
     stated = None if klass in cls.__mro__ else _stated_class(tracer, obj, cls)
-    if hook is type.__instancecheck__:
+    if hook is type.__instancecheck__ or _is_opaque_of_torch(klass):
         return klass in cls.__mro__ or (stated is not None and klass in stated.__mro__)
     if isinstance(obj, TensorVariable) and module_name(klass).startswith("torch"):
         if klass is torch.nn.Parameter:
@@ -206,6 +206,11 @@ def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
     if stated is not None:
         unsupported(reasons.UNKNOWN_OPERATION, f"isinstance() of {obj.describe()}, a proxy")
     return _ask_abstract(tracer, cls, klass, type_source_of(tracer, obj))
+
+
+def _is_opaque_of_torch(klass: type) -> bool:
+    """True for process groups and the like: only stand-ins in traces of torch's need more."""
+    return module_name(type(klass)) == "torch._opaque_base" != module_name(klass)
 
 
 def _ask_abstract(tracer: Tracer, cls: type, klass: type, where: Source | None) -> bool:
