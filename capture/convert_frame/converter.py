@@ -33,6 +33,8 @@ from capture.symbolic_convert.translator import Restart
 
 _MAX_RESTARTS = 200
 _breaks = logs.artifact("breaks")
+# How many times the limit a site may compile in all: entries go with the objects they were made for.
+_LOST = 16
 _recompiles = logs.artifact("recompiles")
 
 
@@ -152,14 +154,17 @@ class Converter:
             sentence = f"{sentence} ({failures[0][2]})"
         if config.error_on_recompile:
             raise RecompileError(f"{func.__qualname__} would recompile: {sentence}")
-        if len(site.entries) >= config.recompile_limit:
+        kept = len(site.entries)
+        if kept >= config.recompile_limit or history.compiles >= _LOST * config.recompile_limit:
             site.skip = True
             if not history.limit_reported:
                 history.limit_reported = True
+                reached = f"reached the recompile limit of {config.recompile_limit}"
+                if kept < config.recompile_limit:
+                    reached = f"was compiled {history.compiles} times, mostly for objects now gone"
                 text = (
-                    f"{func.__qualname__} ({where}) reached the recompile limit of "
-                    f"{config.recompile_limit}; what is compiled stays in use, other calls run "
-                    f"eagerly. Last reason: {sentence}. Raise capture.config.recompile_limit, or "
+                    f"{func.__qualname__} ({where}) {reached}; what is compiled stays in use, "
+                    f"other calls run eagerly. Last reason: {sentence}. Raise capture.config.recompile_limit, or "
                     "keep this from changing."
                 )
                 if config.fail_on_recompile_limit_hit or self.options.fullgraph:

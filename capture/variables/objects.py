@@ -6,6 +6,7 @@ one by one; what the captured code writes lies in ``attrs`` until it is replayed
 
 from __future__ import annotations
 
+import collections
 import types
 import weakref
 from dataclasses import dataclass
@@ -216,6 +217,13 @@ MODELS = _Models()
 """Classes that stand for the ones that a piece makes (see ``made_classes``)."""
 
 
+_DECIDE_ALONE = (
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType,
+    types.MemberDescriptorType, types.ClassMethodDescriptorType,
+    type(collections.namedtuple("_", "x").x),  # type: ignore[attr-defined]
+)  # fmt: skip
+
+
 def type_attribute(
     tracer: Tracer, cls: type, type_source: Source | None, name: str
 ) -> tuple[Any, Source | None]:
@@ -234,7 +242,15 @@ def type_attribute(
         if _only_static(cls, holder, name):
             return found, None
         tracer.guard(IdIs(source, found))  # a class of the program precedes it and may shadow it
+    else:
+        pin_native(tracer, source, found)
     return found, source
+
+
+def pin_native(tracer: Tracer, source: Source, found: Any) -> None:
+    """Guard a class attribute that nobody looks into: it decides by what it is."""
+    if found is None or isinstance(found, _DECIDE_ALONE):
+        tracer.guard(IdIs(source, found))
 
 
 def _model_attribute(tracer: Tracer, cls: type, name: str) -> tuple[Any, Source | None]:

@@ -71,7 +71,13 @@ from capture.variables.functions import (
     MethodVariable,
     PartialVariable,
 )
-from capture.variables.objects import ClassVariable, ModuleVariable, ObjectVariable, lookup_mro
+from capture.variables.objects import (
+    ClassVariable,
+    ModuleVariable,
+    ObjectVariable,
+    is_static_type,
+    lookup_mro,
+)
 from capture.variables.outer_iterators import range_iterator
 from capture.variables.process_groups import is_process_group, wrap_process_group
 from capture.variables.tensor import TensorVariable
@@ -248,8 +254,16 @@ def refuse_unusual_class(cls: type) -> None:
 def bound_native(tracer: Tracer, value: Any, source: Source) -> Variable | None:
     """A bound method of a C type (``items.append``), or None: a plain C function."""
     owner = value.__self__
-    if owner is None or issubclass(type(owner), (types.ModuleType, type)):
+    if owner is None or issubclass(type(owner), types.ModuleType):
         return None
+    if issubclass(type(owner), type):
+        if not is_static_type(owner):
+            return None
+        # ``int.from_bytes``: each look-up makes a new object, so identity would not hold
+        tracer.guard(TypeIs(source, type(value)))
+        tracer.guard(IdIs(AttrSource(source, "__self__"), owner))
+        tracer.guard(Equals(AttrSource(source, "__name__"), value.__name__))
+        return BuiltinVariable(value, source)
     descriptor = lookup_mro(type(owner), value.__name__)[0]
     if type(descriptor) not in (types.MethodDescriptorType, types.WrapperDescriptorType):
         return None

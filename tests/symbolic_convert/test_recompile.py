@@ -142,3 +142,28 @@ def test_frame_that_had_no_tensor_work_at_first_is_captured_later(check):
         return x + cache["y"]
 
     assert check(f, (X, {}), (X, {"y": 1})).graphs == 1
+
+
+def test_bound_native_class_methods_are_told_by_their_class_and_name(check):
+    def f(x):
+        convert = int.from_bytes
+        capture.graph_break()
+        return x + convert(b"\x01", "big")
+
+    assert check(f, (X,), (X,), (X,)).recompiles == []
+
+
+def test_site_whose_entries_go_with_their_objects_is_given_up_at_last():
+    class Key:
+        pass
+
+    def f(x, key):
+        return x + 1 if key is not None and {key: 1}[key] else x
+
+    kept = Key()
+    with capture.config.patch(recompile_limit=2):
+        compiled = capture.compile(f, backend="eager")
+        for _ in range(60):
+            compiled(X, Key())
+        assert counters.snapshot().graphs <= 33
+        assert compiled(X, kept).equal(X + 1)

@@ -17,7 +17,6 @@ from capture.sources import (
     Source,
     TypeAttrSource,
     TypeSource,
-    WrappedSource,
 )
 from capture.variables.attributes.lookup import (
     TUPLE_GETTER,
@@ -27,6 +26,7 @@ from capture.variables.attributes.lookup import (
     get_descriptor,
     is_data_descriptor,
     register_getattr,
+    wrapped_source,
 )
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import NONE, ConstantVariable
@@ -40,6 +40,7 @@ from capture.variables.objects import (
     is_static_type,
     lookup_mro,
     module_name,
+    pin_native,
     type_attribute,
 )
 
@@ -160,10 +161,12 @@ def super_getattr(tracer: Tracer, sup: SuperVariable, name: str) -> Variable:
         raw_source: Source | None = None
         if not is_static_type(klass):
             source = tracer.class_variable(klass, None).source
-            raw_source = TypeAttrSource(source, name) if source is not None else None
+            if source is not None:
+                raw_source = TypeAttrSource(source, name)
+                pin_native(tracer, raw_source, raw)
         if on_class:
             if type(raw) is classmethod:
-                inner = tracer.wrap_static(raw.__func__, raw_source and WrappedSource(raw_source))
+                inner = tracer.wrap_static(raw.__func__, wrapped_source(tracer, raw, raw_source))
                 return MethodVariable(inner, instance)
             if type(raw) is types.FunctionType:
                 return tracer.wrap_static(raw, raw_source)
@@ -172,7 +175,7 @@ def super_getattr(tracer: Tracer, sup: SuperVariable, name: str) -> Variable:
             return get_descriptor(tracer, raw, raw_source, instance, cls, name)
         if type(raw) is classmethod:
             owner = tracer.class_variable(cls, instance.source)
-            inner = tracer.wrap_static(raw.__func__, raw_source and WrappedSource(raw_source))
+            inner = tracer.wrap_static(raw.__func__, wrapped_source(tracer, raw, raw_source))
             return MethodVariable(inner, owner)
         return bind(tracer, raw, raw_source, instance, cls, name)
     tracer.raise_error(AttributeError, f"'super' object has no attribute {name!r}")

@@ -185,10 +185,14 @@ def get_descriptor(
         if kind is not property and isinstance(lookup_mro(kind, "__get__")[0], types.FunctionType):
             return call_get(tracer, raw, raw_source, obj, cls, name)
         if raw.fget is None:
+            pin(tracer, raw_source, raw)
             tracer.raise_error(
                 AttributeError, f"property {name!r} of {cls.__qualname__!r} object has no getter"
             )
-        source = None if raw_source is None else PropertySource(raw_source, "fget")
+        source = None
+        if raw_source is not None:
+            tracer.guard(TypeIs(raw_source, kind))
+            source = PropertySource(raw_source, "fget")
         return tracer.call(tracer.wrap_static(raw.fget, source), [obj], {})
     if kind is types.GetSetDescriptorType or kind is types.MemberDescriptorType:
         return native_member(tracer, raw, obj, cls, name)
@@ -273,14 +277,16 @@ def bind_class_level(
     """What static methods, class methods and plain values give, on an instance or on the class."""
     kind = type(raw)
     if kind is staticmethod:
-        source = None if raw_source is None else WrappedSource(raw_source)
+        source = wrapped_source(tracer, raw, raw_source)
         return tracer.wrap_static(raw.__func__, source)
     if kind is classmethod:
-        source = None if raw_source is None else WrappedSource(raw_source)
+        source = wrapped_source(tracer, raw, raw_source)
         owner = tracer.class_variable(cls, obj.source if obj is not None else None)
         inner = tracer.wrap_static(raw.__func__, source)
         return MethodVariable(inner, owner)
     if kind is types.ClassMethodDescriptorType:
+        if not issubclass(cls, raw.__objclass__):
+            unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
         return MethodVariable(
             BuiltinVariable(raw),
             tracer.class_variable(cls, obj.source if obj is not None else None),
@@ -290,6 +296,14 @@ def bind_class_level(
     if hasattr(kind, "__get__") and kind is not types.FunctionType:
         return call_get(tracer, raw, raw_source, obj, cls, name)
     return tracer.wrap_static(raw, raw_source)
+
+
+def wrapped_source(tracer: Tracer, raw: Any, raw_source: Source | None) -> Source | None:
+    """The source of what a static or class method wraps: the other kind wraps just so."""
+    if raw_source is None:
+        return None
+    tracer.guard(TypeIs(raw_source, type(raw)))
+    return WrappedSource(raw_source)
 
 
 def type_of(tracer: Tracer, obj: Variable) -> Variable:

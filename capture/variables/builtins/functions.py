@@ -88,6 +88,8 @@ def _cached_property_get(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable
     name = load_attr(tracer, descriptor, "attrname").realize(tracer)
     if not isinstance(instance, ObjectVariable) or not isinstance(name, ConstantVariable):
         return None
+    if type(name.value) is not str:
+        return None  # it was never told its name
     found = instance.dict_get(tracer, name.value)
     if found is None:
         found = tracer.call(load_attr(tracer, descriptor, "func"), [instance], {})
