@@ -360,7 +360,7 @@ def _function(cg: Codegen, v: FunctionVariable) -> str:
         v, f"{make}({cg.const(v.code, 'code')}, {globals_}, {v.name!r}, {defaults}, {closure})"
     )
     if v.qualname != v.code.co_qualname:
-        cg.lines.append(f"{name}.__qualname__ = {v.qualname!r}")
+        cg.lines.append(f"{name}.__qualname__ = {cg.const(v.qualname, 'qualname')}")
     if v.kwdefaults:
         items = "".join(f"{k!r}: {cg.ref(d)}, " for k, d in v.kwdefaults.items())
         cg.lines.append(f"{name}.__kwdefaults__ = {{{items}}}")

@@ -33,7 +33,7 @@ from capture.symbolic_convert.translator import Restart
 
 _MAX_RESTARTS = 200
 _breaks = logs.artifact("breaks")
-# How many times the limit a site may compile in all: entries go with the objects they were made for.
+# How many times the limit a site may compile in all: entries go with the objects they are for.
 _LOST = 16
 _recompiles = logs.artifact("recompiles")
 
@@ -164,8 +164,8 @@ class Converter:
                     reached = f"was compiled {history.compiles} times, mostly for objects now gone"
                 text = (
                     f"{func.__qualname__} ({where}) {reached}; what is compiled stays in use, "
-                    f"other calls run eagerly. Last reason: {sentence}. Raise capture.config.recompile_limit, or "
-                    "keep this from changing."
+                    f"other calls run eagerly. Last reason: {sentence}. Raise "
+                    "capture.config.recompile_limit, or keep this from changing."
                 )
                 if config.fail_on_recompile_limit_hit or self.options.fullgraph:
                     raise FailOnRecompileLimitHit(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import types
 import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,10 +181,14 @@ class ClassVariable(ObjectVariable):
 def lookup_mro(cls: type, name: str) -> tuple[Any, type | None]:
     """The raw attribute that ``type.__mro__`` gives for a name, and the class that holds it."""
     for klass in cls.__mro__:
-        found = klass.__dict__.get(name, MISSING)
+        found = class_dict(klass).get(name, MISSING)
         if found is not MISSING:
             return found, klass
     return MISSING, None
+
+
+# The real dict of a class: its metaclass may have its own idea of ``__dict__``.
+class_dict: Callable[[type], Mapping[str, Any]] = type.__dict__["__dict__"].__get__
 
 
 _MODULE = type.__dict__["__module__"]
@@ -256,7 +261,7 @@ def pin_native(tracer: Tracer, source: Source, found: Any) -> None:
 def _model_attribute(tracer: Tracer, cls: type, name: str) -> tuple[Any, Source | None]:
     """A raw attribute of a class made in this piece; what its bases say is guarded."""
     for klass in cls.__mro__:
-        raw = klass.__dict__.get(name, MISSING)
+        raw = class_dict(klass).get(name, MISSING)
         if klass in MODELS or is_static_type(klass):
             if raw is not MISSING:
                 return raw, None

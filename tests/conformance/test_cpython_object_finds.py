@@ -7,6 +7,7 @@ from __future__ import annotations
 import abc
 import collections
 import enum
+import functools
 import gc
 import inspect
 import sys
@@ -448,5 +449,32 @@ def test_class_whose_module_is_no_text() -> None:
 
     def fn() -> Any:
         return isinstance(Made(), Made), isinstance(Other(), Other), Other().__class__ is Other
+
+    check(fn)
+
+
+def test_metaclass_with_its_own_idea_of_dict() -> None:
+    class Meta(type):
+        __dict__ = property(lambda cls: None)
+
+    class Made(metaclass=Meta):
+        x = 1
+
+    def fn() -> Any:
+        made = Made()
+        return made.x, Made.x, isinstance(made, Made)
+
+    check(fn)
+
+
+def test_name_that_a_function_takes_from_another_is_the_same_string() -> None:
+    def original() -> None: ...
+
+    def fn() -> bool:
+        def wrapper() -> None: ...
+
+        functools.update_wrapper(wrapper, original)
+        capture.graph_break()
+        return wrapper.__qualname__ is original.__qualname__
 
     check(fn)

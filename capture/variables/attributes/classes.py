@@ -37,6 +37,7 @@ from capture.variables.objects import (
     MODELS,
     ClassVariable,
     SuperVariable,
+    class_dict,
     is_static_type,
     lookup_mro,
     module_name,
@@ -151,7 +152,7 @@ def super_getattr(tracer: Tracer, sup: SuperVariable, name: str) -> Variable:
         return tracer.class_variable(super, None)
     mro = cls.__mro__
     for klass in mro[mro.index(start.value) + 1 :]:
-        raw = klass.__dict__.get(name, MISSING)
+        raw = class_dict(klass).get(name, MISSING)
         if raw is MISSING:
             if not is_static_type(klass):
                 source = tracer.class_source(klass, None, None)

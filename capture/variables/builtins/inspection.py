@@ -7,8 +7,15 @@ import types
 from typing import Any
 
 from capture import break_reasons as reasons
-from capture.guards.kinds import IdIs
-from capture.sources import FunctionCodeSource, FunctionDefaultsSource, FunctionKwDefaultsSource
+from capture.guards.kinds import DictKeysAre, IdIs
+from capture.sources import (
+    AttrSource,
+    DictItemSource,
+    FunctionCodeSource,
+    FunctionDefaultsSource,
+    FunctionKwDefaultsSource,
+    Source,
+)
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for
 from capture.variables.constant import boolean
@@ -25,15 +32,29 @@ def _signature(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if kwargs or len(args) != 1 or not isinstance(fn, FunctionVariable) or fn.value is MISSING:
         unsupported(reasons.UNKNOWN_CALLABLE, "inspect.signature")
     source = fn.source
-    for name in ("__wrapped__", "__signature__"):
+    for name in _OTHER_ANSWERS:
         if source is None or fn.dict_get(tracer, name) is not None:
             unsupported(reasons.UNKNOWN_CALLABLE, "inspect.signature of a wrapper")
     assert source is not None
     tracer.guard(IdIs(FunctionCodeSource(source), fn.code))
     tracer.guard(IdIs(FunctionDefaultsSource(source), fn.value.__defaults__))
-    tracer.guard(IdIs(FunctionKwDefaultsSource(source), fn.value.__kwdefaults__))
+    _guard_dict(tracer, fn.value.__kwdefaults__, FunctionKwDefaultsSource(source))
+    _guard_dict(tracer, fn.value.__annotations__, AttrSource(source, "__annotations__"))
     real = types.MethodType(fn.value, object()) if bound else fn.value
     return tracer.wrap_static(inspect.signature(real), None)
+
+
+_OTHER_ANSWERS = (
+    "__wrapped__", "__signature__", "__text_signature__", "__partialmethod__", "_partialmethod",
+)  # fmt: skip
+
+
+def _guard_dict(tracer: Tracer, value: dict[str, Any] | None, source: Source) -> None:
+    tracer.guard(IdIs(source, value))
+    if value is not None:
+        tracer.guard(DictKeysAre(source, tuple(value)))
+        for name, item in value.items():
+            tracer.guard(IdIs(DictItemSource(source, name), item))
 
 
 def _code_flag(function: Any, flag: int) -> None:
