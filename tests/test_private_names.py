@@ -35,6 +35,7 @@ PRIVATE_FILES = {
     "guards/native_setup.py": "what the native guards read, and their self-tests",
     "guards/torch_kinds.py": "the Python form of guards on torch's state",
     "hiding.py": "what torch's own frontend is to leave alone",
+    "symbolic_convert/expectations.py": "the operator that checks a number",
     "symbolic_convert/classes.py": "the call of modules, whose globals hold hooks",
     "variables/attributes/kinds.py": "the class of modules that hold torch's settings",
     "variables/process_groups.py": "from a group's name to the group",

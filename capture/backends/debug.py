@@ -27,6 +27,7 @@ class GraphCounter:
     def __init__(self, inner: str | Backend = "eager") -> None:
         self.inner = lookup_backend(inner)
         self.takes_boxed_graph = takes_boxed_graph(self.inner)
+        self.keeps_order = getattr(self.inner, "keeps_order", False)
         self.graphs: list[fx.GraphModule] = []
         self.calls = 0
 

@@ -23,3 +23,5 @@ def eager(gm: fx.GraphModule, example_inputs: list[Tensor]) -> CompiledFn:
 
 # A graph made with the boxed convention needs no second generation of its code.
 eager.takes_boxed_graph = True  # type: ignore[attr-defined]
+# It writes to inputs where the program does, not before.
+eager.keeps_order = True  # type: ignore[attr-defined]

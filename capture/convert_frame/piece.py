@@ -35,7 +35,7 @@ from capture.side_effects import Effect
 from capture.sources import ClosureCellSource, LocalSource, Source
 from capture.symbolic_convert.attempts import Attempts
 from capture.symbolic_convert.dynamic import Policy
-from capture.symbolic_convert.failure import rewinding, state_restoring
+from capture.symbolic_convert.failure import state_restoring
 from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.handlers.exceptions import HandlerMarker
 from capture.symbolic_convert.local_names import keep_shared
@@ -183,6 +183,7 @@ class Piece:
         except CannotRebuild as signal:
             self.break_earlier(signal)
             raise Restart() from None
+        self.refuse_expectations()
         if tracer.signal is not None:
             self.report_break(tracer.signal)
         guard_aliases(tracer)
@@ -236,6 +237,18 @@ class Piece:
         if not isinstance(signal.variable, GeneratorVariable):
             reason = reasons.CANNOT_REBUILD
         self.break_at[ordinal] = GraphBreak(reason, what=signal.variable.describe())
+
+    def refuse_expectations(self) -> None:
+        """Break at the checks of a graph that writes to inputs, if its backend may write first."""
+        tracer = self.tracer
+        if not tracer.graph.mutates_inputs or getattr(self.options.backend, "keeps_order", False):
+            return
+        for ordinal in tracer.failure.expected:
+            self.break_at[ordinal] = GraphBreak(
+                reasons.DATA_DEPENDENT, what="A branch or bool() on a tensor"
+            )
+        if tracer.failure.expected:
+            raise Restart()
 
     def report_break(self, signal: GraphBreak) -> None:
         """Log and count a graph break; under ``fullgraph`` it is an error."""
@@ -372,8 +385,7 @@ class Piece:
             counters.record_graph(self.name, graph.num_ops)
             if graph.switches:
                 fn = state_restoring(fn, graph.switches == {"grad_enabled"})
-            if tracer.failure.rewinds(graph):
-                fn = rewinding(fn)
+            fn = tracer.failure.around(graph, fn)
         captures: list[Source] = list(keys)
         places: dict[str, int] = {}
         for source, name in cg.captures.items():

@@ -6,6 +6,7 @@ the piece starts again in Python, from the values it began with, and Python rais
 - random numbers that the graph drew are given back first;
 - a node that may raise on data, behind one that wrote to an input, ends the piece in front of it
   if somebody would notice: under a handler of the program, or behind a side effect;
+- a check that a branch goes as expected fails in front of all changes: the piece starts again;
 - otherwise the exception simply leaves the frame: what the graph has done stays done, as in eager,
   and so do writes to ``grad`` in front of it that need nothing from the graph (``zero_grad``).
 
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
     from capture.symbolic_convert.frame import Frame
     from capture.symbolic_convert.translator import Translator
 
-__all__ = ["Failure", "in_try", "rewinding", "state_restoring"]
+__all__ = ["UNEXPECTED", "Failure", "in_try", "is_unexpected", "rewinding", "state_restoring"]
+
+UNEXPECTED = "capture: a branch on data goes another way than expected"
+"""What the graph raises where a check fails: the piece starts again in Python."""
 
 # Context managers that only set torch's state: the piece itself puts that back. Or do nothing.
 _STATE_MANAGERS = (
@@ -59,6 +63,7 @@ class Failure:
         matters: some node that may raise on data runs under a handler or behind a side effect.
         late: some node that may raise on data comes behind one that changed something.
         exits: the ``__exit__`` of torch's context managers that were entered before the piece.
+        expected: the numbers of the instructions whose branches the graph checks.
         grads: the writes to ``grad`` that stand in front of every node that may raise on data.
     """
 
@@ -66,6 +71,7 @@ class Failure:
         self.guarded = False
         self.matters = False
         self.late = False
+        self.expected: list[int] = []
         self.exits: dict[Source, Variable] = {}
         self.grads: list[tuple[TensorVariable, Variable]] | None = None
 
@@ -97,6 +103,15 @@ class Failure:
 
     def restart(self, graph: OutputGraph) -> bool | Callable[[BaseException], bool]:
         """Whether the piece starts again when its graph raises; a callable decides by what."""
+        again = self._restart_on_data(graph)
+        if again is True or not self.expected:
+            return again
+        if again is False:
+            return is_unexpected
+        on_data = again
+        return lambda error: is_unexpected(error) or on_data(error)
+
+    def _restart_on_data(self, graph: OutputGraph) -> bool | Callable[[BaseException], bool]:
         if not (self.guarded or graph.may_raise):
             return False
         if not graph.mutates_inputs:
@@ -108,6 +123,14 @@ class Failure:
     def rewinds(self, graph: OutputGraph) -> bool:
         """Whether the graph gives random numbers back when it raises."""
         return graph.uses_rng and (self.guarded or self.matters)
+
+    def around(self, graph: OutputGraph, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """The graph with the random numbers given back that must not have been drawn."""
+        if self.rewinds(graph):
+            return rewinding(fn)
+        if graph.uses_rng and self.expected:
+            return rewinding(fn, is_unexpected)
+        return fn
 
 
 def gradients_written(
@@ -208,8 +231,15 @@ def _state_exit(frame: Frame, entry: ExceptionEntry) -> Variable | None:
 # --- around the graph -----------------------------------------------------------------------------
 
 
-def rewinding(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Give the random numbers back that a graph drew before it raised."""
+def is_unexpected(error: BaseException) -> bool:
+    """True for what the graph raises where a check of it fails."""
+    return isinstance(error, RuntimeError) and UNEXPECTED in str(error)
+
+
+def rewinding(
+    fn: Callable[..., Any], when: Callable[[BaseException], bool] = lambda error: True
+) -> Callable[..., Any]:
+    """Give the random numbers back that a graph drew before it raised (what ``when`` says)."""
 
     def run(*args: Any) -> Any:
         states = [(torch.default_generator, torch.default_generator.get_state())]
@@ -217,8 +247,8 @@ def rewinding(fn: Callable[..., Any]) -> Callable[..., Any]:
             states += [(g, g.get_state()) for g in torch.cuda.default_generators]
         try:
             return fn(*args)
-        except Exception:
-            for generator, state in states:
+        except Exception as error:
+            for generator, state in states if when(error) else ():
                 generator.set_state(state)
             raise
 

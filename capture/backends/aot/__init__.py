@@ -102,6 +102,9 @@ def aot_eager(gm: fx.GraphModule, example_inputs: list[Tensor]) -> CompiledFn:
     return _aot_eager(gm, example_inputs)
 
 
+aot_eager.keeps_order = True  # type: ignore[attr-defined]
+
+
 @register_backend
 def aot_eager_decomp_partition(gm: fx.GraphModule, example_inputs: list[Tensor]) -> CompiledFn:
     """The same with core ATen operators and the partition that saves the least."""

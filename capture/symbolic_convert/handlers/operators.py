@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
 from capture.instructions.ops import Op
+from capture.symbolic_convert.expectations import expected_truth
 from capture.symbolic_convert.registry import handles, raw
 from capture.variables import builtins, operators
 from capture.variables.base import MISSING, Variable, unsupported
@@ -73,7 +74,7 @@ def unary_not(tracer: Translator, inst: Instruction, value: Variable) -> Variabl
 @handles(Op.TO_BOOL, "value -- result")
 def to_bool(tracer: Translator, inst: Instruction, value: Variable) -> Variable:
     """``bool(x)`` in front of a test."""
-    return boolean(operators.truth(tracer, value))
+    return boolean(expected_truth(tracer, inst, value))
 
 
 @handles(Op.CONVERT, "value -- text")
