@@ -11,6 +11,8 @@ from __future__ import annotations
 import collections
 import functools
 import inspect
+import math
+import re
 import sys
 import types
 import weakref
@@ -29,6 +31,7 @@ __all__ = [
     "DictKeySource",
     "DictLookupSource",
     "DictValueSource",
+    "ExpressionSource",
     "FunctionClosureSource",
     "FunctionCodeSource",
     "FunctionDefaultsSource",
@@ -56,6 +59,7 @@ __all__ = [
     "UnreadableError",
     "WrappedSource",
     "dict_keys",
+    "function_of",
     "has_type",
     "instance_dict",
     "type_has",
@@ -627,6 +631,55 @@ class StrideSource(Source):
         try:
             return value.stride()[self.dim]
         except (AttributeError, IndexError):
+            raise UnreadableError(self.name) from None
+
+
+_NAMES: dict[str, Any] = {
+    "__builtins__": {},
+    "abs": abs,
+    "bool": bool,
+    "divmod": divmod,
+    "float": float,
+    "int": int,
+    "max": max,
+    "min": min,
+    "round": round,
+    "repr": repr,
+    "math": math,
+}
+_PLACE = re.compile(r"\ba(\d+)\b")
+
+
+@functools.lru_cache(maxsize=1024)
+def function_of(count: int, text: str) -> Callable[..., Any]:
+    """Return the Python expression ``text`` as a function of ``a0``, ``a1``, ... ``count`` numbers.
+
+    It knows the functions on numbers, and the module ``math``.
+    """
+    names = ", ".join(f"a{i}" for i in range(count))
+    found: Callable[..., Any] = eval(f"lambda {names}: {text}", dict(_NAMES))
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpressionSource(Source):
+    """A number computed from others: ``text`` is a Python expression over ``a0``, ``a1``, ...
+
+    No guard reaches it: guards and inputs of a graph are over its ``sources``.
+    """
+
+    text: str
+    sources: tuple[Source, ...]
+
+    @property
+    def name(self) -> str:
+        return _PLACE.sub(lambda found: self.sources[int(found[1])].name, self.text)
+
+    def read(self, scope: Scope) -> object:
+        values = [source.read(scope) for source in self.sources]
+        try:
+            return function_of(len(values), self.text)(*values)
+        except Exception:
             raise UnreadableError(self.name) from None
 
 

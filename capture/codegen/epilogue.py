@@ -8,12 +8,14 @@ code runs in it, so it needs no user positions, and it reads well in dumps. Must
 
 from __future__ import annotations
 
+import math
 import re
 import types
 from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
 from capture.errors import GraphBreak
+from capture.graph.derived import DerivedValue
 from capture.hiding import hide
 from capture.variables.base import LazyVariable, Variable
 from capture.variables.constant import ConstantVariable, ScalarVariable
@@ -41,6 +43,9 @@ def _is_shared(value: Any) -> bool:
 # fill them.
 REBUILD: dict[type, Callable[[Codegen, Any], str]] = {}
 REPLAY: dict[str, Callable[[Codegen, Effect], None]] = {}
+
+# what the text of a number may call
+_FUNCTIONS: tuple[Any, ...] = (abs, bool, float, int, max, min, round, repr, math)
 
 
 class CannotRebuild(GraphBreak):
@@ -134,8 +139,10 @@ class Codegen:
         if isinstance(v, TensorVariable):
             return self.tensor(v)
         if isinstance(v, SizeVariable):
-            return self.size(v)
+            return self.number(v)
         if isinstance(v, ScalarVariable):
+            if isinstance(v.scalar, DerivedValue):
+                return self.number(v)
             return self.output(v.scalar)
         known = self._names.get(id(v))
         if known is not None:
@@ -154,18 +161,18 @@ class Codegen:
         self._names[id(v)] = name
         return str(name)
 
-    def size(self, v: SizeVariable) -> str:
-        """An int that follows from sizes: computed anew from what the guard tree read of them."""
+    def number(self, v: ScalarVariable) -> str:
+        """A number that follows from sizes: computed anew from what the guard tree read of them."""
         known = self._names.get(id(v))
         if known is None:
             self._keep.append(v)
             text = v.text
             for i in reversed(range(len(v.sources))):
                 text = re.sub(rf"\ba{i}\b", self.capture(v.sources[i]), text)
-            for function in (max, min):
-                if f"{function.__name__}(" in text:
+            for function in _FUNCTIONS:
+                if function.__name__ in text:
                     name = self.const(function, function.__name__)
-                    text = re.sub(rf"\b{function.__name__}\(", f"{name}(", text)
+                    text = re.sub(rf"\b{function.__name__}(?=[(.])", name, text)
             known = self._names[id(v)] = text if text.isidentifier() else self.temp(text)
         return known
 

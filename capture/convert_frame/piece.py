@@ -31,6 +31,7 @@ from capture.convert_frame.targets import (
 )
 from capture.errors import GraphBreak, SkipFrame, Unsupported
 from capture.graph.locations import has_locations, locate
+from capture.guards.derived import with_derived
 from capture.side_effects import Effect
 from capture.sources import ClosureCellSource, LocalSource, Source
 from capture.symbolic_convert.attempts import Attempts
@@ -382,6 +383,7 @@ class Piece:
             compiled = graph.compile(cg.outputs, self.options.backend)
             fn, boxed, keys = compiled.fn, compiled.boxed, list(compiled.input_keys)
             gm = compiled.gm
+            fn, keys = with_derived(fn, boxed, keys)
             counters.record_graph(self.name, graph.num_ops)
             if graph.switches:
                 fn = state_restoring(fn, graph.switches == {"grad_enabled"})

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import torch
 
+from capture.graph.derived import DerivedValue
 from capture.graph.symbols import Inexpressible
 from capture.graph.tensor_meta import CannotPropagate
 from capture.graph.values import ScalarValue, SizeValue, StateToken, TensorValue
@@ -57,6 +58,7 @@ _REPEATED = [_Mark(f"tensor {n}") for n in range(64)]
 
 
 _FEW = 8
+_VALUES: Final = frozenset({TensorValue, ScalarValue, SizeValue, DerivedValue})
 
 
 class Arguments:
@@ -122,7 +124,7 @@ class Arguments:
         return value.meta
 
     def _walk_rare(self, kind: type, arg: Any) -> tuple[Any, Any]:
-        if kind is ScalarValue:
+        if kind is ScalarValue or kind is DerivedValue:
             self.scalars.append(arg)
             return arg.node, (ScalarValue, arg.pytype)
         if kind is SizeValue:
@@ -170,7 +172,7 @@ def _refuse(arg: object) -> Any:
 def substitute(arg: Any, table: dict[int, Any]) -> Any:
     """Return ``arg`` with each value of the graph replaced by ``table[id(value)]``."""
     kind = type(arg)
-    if kind is TensorValue or kind is ScalarValue or kind is SizeValue:
+    if kind in _VALUES:
         return table[id(arg)]
     if kind is tuple or kind is list:
         return kind(substitute(item, table) for item in arg)

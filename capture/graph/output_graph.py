@@ -22,6 +22,7 @@ from capture.config import settings
 from capture.errors import BackendCompilerFailed
 from capture.graph import fake, op_rules
 from capture.graph.arguments import Arguments
+from capture.graph.derived import DerivedValue
 from capture.graph.fx_adapter import (
     append_node,
     append_placeholder,
@@ -126,6 +127,7 @@ class OutputGraph:
         self.drawing: set[fx.Node] = set()
         self.shapes: Shapes | None = None
         self._size_nodes: SizeNodes | None = None
+        self._derived: dict[object, DerivedValue] = {}
 
     @property
     def state(self) -> TorchState:
@@ -191,6 +193,15 @@ class OutputGraph:
         return ScalarValue(
             self._placeholder(name, number, key), type(number), number, is_input=True
         )
+
+    def derived_number(self, name: str, example: int | float | bool, key: object) -> DerivedValue:
+        """Return a number that is computed before the graph, an input once it is used."""
+        known = self._derived.get(key)
+        if known is None:
+            known = self._derived[key] = DerivedValue(
+                type(example), example, lambda: self._placeholder(name, example, key)
+            )
+        return known
 
     def item(self, tensor: TensorValue, frame_summary: FrameSummary = None) -> ScalarValue:
         """Add ``tensor.item()``: a number that only the graph knows.
@@ -696,7 +707,9 @@ class OutputGraph:
     ) -> ScalarValue:
         """Add arithmetic on Python numbers."""
         numbers = [*args, *kwargs.values()]
-        if any(type(n) not in (int, float, bool, ScalarValue, SizeValue) for n in numbers):
+        if any(
+            type(n) not in (int, float, bool, ScalarValue, SizeValue, DerivedValue) for n in numbers
+        ):
             raise CannotPropagate("arithmetic of a number of the graph with something else")
         known = all(n.example is not None for n in numbers if isinstance(n, ScalarValue))
         if op_rules.name_of(target) in ("pow", "ipow") and all(

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from capture.graph.derived import DerivedValue
 from capture.graph.fx_adapter import append_placeholder, make_graph_module
 from capture.graph.output_graph import FrameSummary, OutputGraph
 from capture.graph.state import TorchState
@@ -73,6 +74,10 @@ class SubGraph(OutputGraph):
         """Make a Python number an input of the outermost graph."""
         return self.parent.add_scalar_input(name, number, key)
 
+    def derived_number(self, name: str, example: int | float | bool, key: object) -> DerivedValue:
+        """Return a number that is computed before the outermost graph."""
+        return self.parent.derived_number(name, example, key)
+
     def add_own_input(self, meta: TensorMeta) -> TensorValue:
         """Make an input that is no value of the graph around it."""
         node = self._own_placeholder("given")
@@ -112,7 +117,7 @@ class SubGraph(OutputGraph):
         kind = type(arg)
         if kind is TensorValue:
             return arg if self.is_own(arg) else self._lift_tensor(arg)
-        if kind is ScalarValue:
+        if kind is ScalarValue or kind is DerivedValue:
             return arg if arg.node.graph is self.graph else self._lift_number(arg)
         if kind is SizeValue:
             return self._lift_size(arg)

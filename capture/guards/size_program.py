@@ -10,15 +10,13 @@ those of ``csrc/shape_guards.c``. Must not know variables or graphs.
 from __future__ import annotations
 
 import ast
-import functools
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from capture.guards.guard import Guard, shorten
-from capture.sources import Scope, SizeSource, Source, StrideSource, UnreadableError
+from capture.sources import Scope, SizeSource, Source, StrideSource, UnreadableError, function_of
 
 __all__ = ["NumbersHold", "Program", "programs_of"]
 
@@ -57,7 +55,7 @@ class NumbersHold(Guard):
     @property
     def fn(self) -> Callable[..., object]:
         """The condition as a Python function of the values."""
-        return _function(len(self.sources), self.text)
+        return function_of(len(self.sources), self.text)
 
     @property
     def readable(self) -> str:
@@ -82,27 +80,6 @@ class NumbersHold(Guard):
 
     def describe(self) -> str:
         return self.readable
-
-
-_NAMES: dict[str, Any] = {
-    "__builtins__": {},
-    "abs": abs,
-    "bool": bool,
-    "float": float,
-    "int": int,
-    "max": max,
-    "min": min,
-    "round": round,
-    "repr": repr,
-    "math": math,
-}
-
-
-@functools.lru_cache(maxsize=1024)
-def _function(count: int, text: str) -> Callable[..., object]:
-    names = ", ".join(f"a{i}" for i in range(count))
-    found: Callable[..., object] = eval(f"lambda {names}: {text}", dict(_NAMES))
-    return found
 
 
 class _Unusual(Exception):

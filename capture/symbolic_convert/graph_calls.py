@@ -11,10 +11,15 @@ from capture.graph.propagate import NumberDecides, OperatorError
 from capture.graph.tensor_meta import CannotPropagate
 from capture.graph.values import ScalarValue, TensorValue
 from capture.guards.kinds import ExprHolds, StoragesAre
-from capture.sources import Source
+from capture.sources import ExpressionSource, SizeSource, Source, StrideSource
 from capture.variables import conversion
 from capture.variables.base import Variable, unsupported
-from capture.variables.constant import ScalarVariable, guard_expression
+from capture.variables.constant import (
+    ConstantVariable,
+    ScalarVariable,
+    guard_evaluates,
+    guard_expression,
+)
 from capture.variables.conversion import Numbers
 from capture.variables.tensor import TensorVariable
 
@@ -108,6 +113,10 @@ def scalar_call(
     sure: bool = False,
 ) -> Variable:
     """Arithmetic on Python numbers in the graph; ``sure``: it cannot raise."""
+    if text is not None:
+        derived = _derived(tracer, fn, args, text, sources, sure=sure)
+        if derived is not None:
+            return derived
     graph_args = tuple(tracer.graph_argument(a) for a in args)
     try:
         result = tracer.add_to_graph("call_function", fn, graph_args, {}, sure=sure)
@@ -117,6 +126,35 @@ def scalar_call(
     if isinstance(result, ScalarValue):
         return ScalarVariable(result, text, sources, None)
     return tracer.wrap_result(result)
+
+
+def _derived(
+    tracer: Translator,
+    fn: Any,
+    args: list[Variable],
+    text: str,
+    sources: tuple[Source, ...],
+    *,
+    sure: bool,
+) -> Variable | None:
+    """A number that follows from sizes, computed before the graph; None for others."""
+    if not any(isinstance(source, SizeSource | StrideSource) for source in sources):
+        return None
+    numbers = [
+        v.value if isinstance(v, ConstantVariable) else v.example
+        for v in args
+        if isinstance(v, ConstantVariable | ScalarVariable)
+    ]
+    if len(numbers) != len(args) or any(type(n) not in (int, float, bool) for n in numbers):
+        return None
+    example = fn(*numbers)
+    if type(example) not in (int, float, bool):
+        return None
+    if not sure and not all(isinstance(s, SizeSource | StrideSource) for s in sources):
+        guard_evaluates(tracer, text, sources)
+    key = ExpressionSource(text, sources)
+    value = tracer.graph.derived_number("number", example, key)
+    return ScalarVariable(value, text, sources, None)
 
 
 def noting(tracer: Translator, target: Any, add: Callable[[], Any], *, sure: bool = False) -> Any:

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from capture.errors import UserError
 from capture.graph.symbols import Dim, Inexpressible, Shapes
+from capture.guards.derived import compute_derived
 from capture.guards.kinds import ExprHolds
 from capture.guards.size_program import NumbersHold
 from capture.sources import SizeSource
 from capture.variables.sizes import expression
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from capture.symbolic_convert.translator import Translator
 
 
@@ -31,9 +34,15 @@ def guard_sizes(tracer: Translator) -> None:
             text, sources = expression(shapes, condition.expr)
             tracer.guards.add(NumbersHold(sources, text), condition.place)
         except Inexpressible:
-            keys = tuple(n.key for s, n in shapes.inputs.items())
-            text = shapes.text_of(condition.expr)
-            tracer.guards.add(ExprHolds(keys, shapes.checker(condition.expr), text))
+            behind, compute = compute_derived([n.key for n in shapes.inputs.values()])
+            check = _of_derived(shapes.checker(condition.expr), compute)
+            tracer.guards.add(
+                ExprHolds(tuple(behind), check, shapes.text_of(condition.expr)), condition.place
+            )
+
+
+def _of_derived(check: Callable[..., bool], compute: Callable[..., list[Any]]) -> Any:
+    return lambda *given: check(*compute(given))
 
 
 def _check_mark(tracer: Translator, shapes: Shapes, source: Any, dim: Dim) -> None:

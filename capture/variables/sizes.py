@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
 from capture import logs
+from capture.graph.derived import DerivedValue
 from capture.graph.symbols import Dim, Inexpressible, fold
-from capture.sources import Source
+from capture.sources import ExpressionSource, Source
 from capture.variables.base import Variable, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import TupleVariable
@@ -44,6 +45,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "//": operator.floordiv,
     "%": operator.mod,
 }
+_PLACE = re.compile(r"\ba(\d+)\b")
 _INTEGER_TEXT = re.compile(r"(?:a?\d+|[\s()+\-%]|\*(?!\*)|//)*")
 
 
@@ -108,7 +110,11 @@ def expression(shapes: Any, expr: Any) -> tuple[str, tuple[Source, ...]]:
         number = shapes.inputs.get(symbol)
         if number is None:
             raise Inexpressible(f"{symbol} is no input")
-        return f"a{sources.setdefault(number.key, len(sources))}"
+        key = number.key
+        if isinstance(key, ExpressionSource):
+            places = [sources.setdefault(source, len(sources)) for source in key.sources]
+            return "(" + _PLACE.sub(lambda found: f"a{places[int(found[1])]}", key.text) + ")"
+        return f"a{sources.setdefault(key, len(sources))}"
 
     def apply(symbol: str, operands: list[Any]) -> str:
         if symbol == "not":
@@ -182,8 +188,10 @@ def lift(tracer: Tracer, v: ScalarVariable) -> Any:
         return v.dim
     if v.python_type() is not int or v._text is None or type(v.example) is not int:
         return None
-    if _INTEGER_TEXT.fullmatch(v._text) is None or abs(v.example) >= 1 << 62:
+    if abs(v.example) >= 1 << 62:
         return None
+    if _INTEGER_TEXT.fullmatch(v._text) is None:
+        return _derived_size(tracer, v, v._text)
     shapes = tracer.graph.symbolic()
     numbers = []
     for source in v.sources:
@@ -204,6 +212,15 @@ def lift(tracer: Tracer, v: ScalarVariable) -> Any:
         return None
     finally:
         shapes.note_place(tracer.place)
+
+
+def _derived_size(tracer: Tracer, v: ScalarVariable, text: str) -> Any:
+    """The ``Dim`` of an int that no integer arithmetic gives: computed before the graph."""
+    if not isinstance(v.scalar, DerivedValue):
+        return None
+    key = ExpressionSource(text, v.sources)
+    number: int = v.example
+    return tracer.graph.symbolic().number(key, key.name, number, v.scalar.node)
 
 
 def size_arithmetic(

@@ -78,20 +78,30 @@ rule(int)(_number(int, "__int__"))
 rule(float)(_number(float, "__float__"))
 
 
-def _real_function(fn: Any) -> Rule:
+def _function_of_numbers(fn: Any, name: str) -> Rule:
     def apply(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-        if not args or not isinstance(args[0], ScalarVariable) or len(args) > 1 or kwargs:
+        args = [arg.realize(tracer) for arg in args]
+        if kwargs or not any(isinstance(arg, ScalarVariable) for arg in args):
             return None
-        v = args[0]
-        if not v.known:
-            return tracer.scalar_call(fn, [v], None, ())
+        if len(args) == 1 and isinstance(args[0], ScalarVariable) and not args[0].known:
+            return tracer.scalar_call(fn, args, None, ())
+        for arg in args:
+            if isinstance(arg, ConstantVariable):
+                if type(arg.value) not in (int, float):
+                    return None
+            elif not isinstance(arg, ScalarVariable) or not arg.known:
+                return None
         try:
-            fn(v.example)
-        except (ArithmeticError, ValueError):
+            example = fn(*map(operators.known_number, args))
+        except (ArithmeticError, ValueError, TypeError):
             return None  # folded, which raises in the program
-        text = f"math.{fn.__name__}({v.text})"
-        guard_evaluates(tracer, text, v.sources)
-        return tracer.scalar_call(fn, [v], text, v.sources, sure=True)
+        if type(example) not in (int, float):
+            return None
+        sources: list[Any] = []
+        texts = [operators.scalar_text(arg, sources) for arg in args]
+        text = f"{name}({', '.join(texts)})"
+        guard_evaluates(tracer, text, tuple(sources))
+        return tracer.scalar_call(fn, args, text, tuple(sources), sure=True)
 
     return apply
 
@@ -99,9 +109,41 @@ def _real_function(fn: Any) -> Rule:
 for _function in (
     math.sin, math.cos, math.tan, math.asin, math.acos, math.atan, math.sinh, math.cosh, math.tanh,
     math.exp, math.expm1, math.log, math.log2, math.log10, math.log1p, math.sqrt, math.fabs,
-    math.floor, math.ceil, math.trunc, math.radians, math.degrees,
+    math.floor, math.ceil, math.trunc, math.radians, math.degrees, math.isqrt, math.gcd, math.lcm,
+    math.pow, math.fmod, math.atan2, math.hypot, math.copysign,
 ):  # fmt: skip
-    rule(_function)(_real_function(_function))
+    rule(_function)(_function_of_numbers(_function, f"math.{_function.__name__}"))
+rule(round)(_function_of_numbers(round, "round"))
+
+
+@rule(math.prod)
+def _prod(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    if len(args) != 1 or kwargs:
+        return None
+    items = [item.realize(tracer) for item in iterate(tracer, args[0])]
+    if not any(isinstance(item, ScalarVariable) for item in items):
+        return None
+    result: Variable = ConstantVariable(1)
+    for item in items:
+        result = operators.binary_op(tracer, "*", result, item).realize(tracer)
+    return result
+
+
+@rule(divmod)
+def _divmod(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    args = [arg.realize(tracer) for arg in args]
+    if len(args) != 2 or not any(isinstance(arg, ScalarVariable) for arg in args):
+        return None
+    if not all(isinstance(arg, ScalarVariable | ConstantVariable) for arg in args):
+        return None
+    if any(
+        isinstance(arg, ConstantVariable) and type(arg.value) not in (int, float) for arg in args
+    ):
+        return None
+    left, right = args
+    return TupleVariable(
+        [operators.binary_op(tracer, symbol, left, right) for symbol in ("//", "%")]
+    )
 
 
 @rule(hash)
@@ -152,6 +194,21 @@ def _abs(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return None
 
 
+def _known_extremum(tracer: Tracer, fn: Any, items: list[Variable]) -> Variable | None:
+    """``min`` or ``max`` of floats known in advance, without a decision which one it is."""
+    if len(items) < 2 or not any(isinstance(item, ScalarVariable) for item in items):
+        return None
+    for item in items:
+        if not isinstance(item, (ConstantVariable, ScalarVariable)):
+            return None
+        if item.python_type() is not float or (isinstance(item, ScalarVariable) and not item.known):
+            return None
+    sources: list[Any] = []
+    texts = [operators.scalar_text(item, sources) for item in items]
+    text = f"{fn.__name__}({', '.join(texts)})"
+    return tracer.scalar_call(fn, items, text, tuple(sources), sure=True)
+
+
 def _extremum(fn: Any, symbol: str) -> Rule:
     def pick(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
         if kwargs:
@@ -170,6 +227,9 @@ def _extremum(fn: Any, symbol: str) -> Rule:
                 for i in items
             ):  # whichever it is, it is a float
                 return tracer.scalar_call(fn, items, None, ())
+        found = _known_extremum(tracer, fn, items)
+        if found is not None:
+            return found
         best = items[0]
         for item in items[1:]:
             if operators.truth(tracer, operators.compare(tracer, symbol, item, best)):

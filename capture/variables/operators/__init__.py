@@ -12,7 +12,7 @@ from capture.variables.operators.comparison import (
     same_or_equal,
 )
 from capture.variables.operators.hashing import hash_key
-from capture.variables.operators.numbers import fold
+from capture.variables.operators.numbers import fold, known_number, scalar_text
 from capture.variables.operators.set_algebra import combine_inplace, set_key, update_set
 from capture.variables.operators.subscripts import (
     delitem,
@@ -44,9 +44,11 @@ __all__ = [
     "hash_key",
     "index_value",
     "is_same",
+    "known_number",
     "length",
     "list_setitem",
     "same_or_equal",
+    "scalar_text",
     "sequence_getitem",
     "set_key",
     "setitem",

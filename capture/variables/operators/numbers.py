@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from capture import break_reasons as reasons
+from capture.sources import SizeSource, StrideSource
 from capture.variables.base import Tracer, Variable, unsupported
 from capture.variables.constant import (
     ConstantVariable,
@@ -17,6 +18,7 @@ from capture.variables.constant import (
 from capture.variables.sizes import SizeVariable, as_size, decide, size_arithmetic
 
 _SCALAR_OPS = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+_BIT_OPS = frozenset({"<<", ">>", "&", "|", "^"})
 _DIVISIONS = frozenset({"/", "//", "%"})
 _NUMBERS = (int, float, bool)
 FOLD_LIMIT = 1 << 16
@@ -62,7 +64,7 @@ def scalar_text(v: Variable, sources: list[Any]) -> str:
     return "(" + text.replace("#", "a") + ")"
 
 
-def _known(v: Variable) -> Any:
+def known_number(v: Variable) -> Any:
     """The number in the call that is being captured."""
     if isinstance(v, ConstantVariable):
         return v.value
@@ -92,6 +94,32 @@ def _power_keeps_type(base: Variable, exponent: Variable) -> bool:
     return base.python_type() is float
 
 
+def _guard_type_of_power(tracer: Tracer, base: Variable, exponent: Variable) -> bool:
+    """Guard that a power of known numbers has the type that it has now; False if it may not."""
+    if exponent.python_type() is not float:
+        if base.python_type() is not float and not follows_from_sizes(base, exponent):
+            return False  # the graph takes no powers of integers
+        decides = exponent
+    elif known_number(base) >= 0:
+        decides = base
+    else:
+        return False
+    if isinstance(decides, ScalarVariable):
+        outcome = bool(known_number(decides) >= 0)
+        guard_expression(tracer, f"(({decides.text}) >= 0) is {outcome}", decides.sources)
+    return True
+
+
+def follows_from_sizes(*operands: Variable) -> bool:
+    """True for numbers known in advance, some of which follow from sizes."""
+    return any(
+        isinstance(v, ScalarVariable)
+        and v.known
+        and any(isinstance(source, SizeSource | StrideSource) for source in v.sources)
+        for v in operands
+    )
+
+
 def _is_huge(number: int) -> bool:
     """True for integers whose text is not worth having in a guard."""
     return number.bit_length() > 256
@@ -101,7 +129,7 @@ def scalar_binary(
     tracer: Tracer, symbol: str, fn: Any, left: Variable, right: Variable
 ) -> Variable | None:
     """Arithmetic on a number of the graph: one more node, in Python's own arithmetic."""
-    if symbol not in _SCALAR_OPS:
+    if symbol not in _SCALAR_OPS and not (symbol in _BIT_OPS and follows_from_sizes(left, right)):
         return None
     if isinstance(left, SizeVariable) or isinstance(right, SizeVariable):
         found = size_arithmetic(tracer, symbol, left, right)
@@ -115,20 +143,21 @@ def scalar_binary(
     if not (_is_known(left) and _is_known(right)):
         return _unknown_binary(tracer, symbol, fn, left, right)
     if symbol == "**" and not _power_keeps_type(left, right):
-        return None
+        if not _guard_type_of_power(tracer, left, right):
+            return None
     try:
-        example = fn(_known(left), _known(right))
+        example = fn(known_number(left), known_number(right))
     except ArithmeticError:
         return None
     if type(example) not in (int, float) or (isinstance(example, int) and _is_huge(example)):
         return None
-    if any(type(_known(v)) is int and _is_huge(_known(v)) for v in (left, right)):
+    if any(type(known_number(v)) is int and _is_huge(known_number(v)) for v in (left, right)):
         return None
     sources: list[Any] = []
     text = f"{scalar_text(left, sources)} {symbol} {scalar_text(right, sources)}"
     if len(text) > 400:
         return None
-    raises = symbol == "**" or (
+    raises = symbol in ("**", "<<", ">>") or (
         symbol == "/" and float not in (left.python_type(), right.python_type())
     )
     if raises:  # that nothing is raised is known beforehand: the graph cannot fail on it
@@ -146,7 +175,7 @@ def compare_scalars(
     """Compare numbers of the graph: the outcome is known now and guarded as an expression."""
     for v in (left, right):
         if isinstance(v, ConstantVariable) and type(v.value) not in _NUMBERS:
-            return fold(tracer, fn, _known(left), _known(right))
+            return fold(tracer, fn, known_number(left), known_number(right))
     if isinstance(left, SizeVariable) or isinstance(right, SizeVariable):
         a, b = as_size(tracer, left), as_size(tracer, right)
         if a is not None and b is not None:
@@ -155,6 +184,6 @@ def compare_scalars(
         return tracer.scalar_call(fn, [left, right], None, ())
     sources: list[Any] = []
     text = f"{scalar_text(left, sources)} {symbol} {scalar_text(right, sources)}"
-    outcome = bool(fn(_known(left), _known(right)))
+    outcome = bool(fn(known_number(left), known_number(right)))
     guard_expression(tracer, f"({text}) is {outcome}", tuple(sources))
     return boolean(outcome)
