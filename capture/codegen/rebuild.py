@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import collections
 import functools
 import sys
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -37,6 +39,7 @@ from capture.variables.functions import (
     PartialVariable,
 )
 from capture.variables.identities import IdentityVariable
+from capture.variables.locks import RLOCK, LockVariable
 from capture.variables.made_classes import DescriptorVariable, MadeClassVariable
 from capture.variables.objects import (
     ClassVariable,
@@ -45,6 +48,7 @@ from capture.variables.objects import (
     SuperVariable,
     lookup_mro,
 )
+from capture.variables.weak import WeakVariable
 from capture.variables.wrap import StaticDictVariable
 
 if TYPE_CHECKING:
@@ -414,6 +418,19 @@ def _identity(cg: Codegen, v: IdentityVariable) -> str:
     return cg.temp(f"{cg.const(id, 'id')}({cg.ref(v.target)})")
 
 
+def _lock(cg: Codegen, v: LockVariable) -> str:
+    if v.depth:
+        raise CannotRebuild(v)
+    make = _thread.RLock if v.cls is RLOCK else _thread.allocate_lock
+    return cg.temp(f"{cg.const(make, 'lock')}()")
+
+
+def _weak(cg: Codegen, v: WeakVariable) -> str:
+    make = weakref.proxy if v.is_proxy else weakref.ref
+    parts = [cg.ref(v.target)] + ([] if v.callback is None else [cg.ref(v.callback)])
+    return cg.temp(f"{cg.const(make, make.__name__)}({', '.join(parts)})")
+
+
 def _super(cg: Codegen, v: SuperVariable) -> str:
     return cg.temp(f"{cg.const(super, 'super_type')}({cg.ref(v.cls)}, {cg.ref(v.instance)})")
 
@@ -530,6 +547,8 @@ REBUILD.update(
         MethodVariable: _method,
         BuiltinVariable: _builtin,
         SuperVariable: _super,
+        WeakVariable: _weak,
+        LockVariable: _lock,
         IdentityVariable: _identity,
         IteratorVariable: _iterator,
         GeneratorVariable: _generator,

@@ -40,11 +40,13 @@ from capture.symbolic_convert.failure import state_restoring
 from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.handlers.exceptions import HandlerMarker
 from capture.symbolic_convert.local_names import keep_shared
+from capture.symbolic_convert.reachable import leads_to
 from capture.symbolic_convert.resume import Layout, Outcome, Slot, takes_slot0
 from capture.symbolic_convert.translator import Restart, Translator
 from capture.variables.base import NULL, LazyVariable, Variable
 from capture.variables.functions import CellVariable, GeneratorVariable
 from capture.variables.made_classes import retire
+from capture.variables.objects import MODELS, ClassVariable
 
 # by ``id``: hashing a class runs its metaclass's code
 _DROPPED_EARLY = frozenset(map(id, (torch.Tensor, torch.nn.Parameter, list, tuple, dict)))
@@ -261,9 +263,26 @@ class Piece:
 
     # --- the end of the piece ---------------------------------------------------------------------
 
+    def check_weak_references(self) -> None:
+        """A callback runs when its object dies: Python makes those of what dies in the piece."""
+        watching = [v for v in self.tracer.weak_references if v.callback is not None]
+        if not watching:
+            return
+        held: list[Variable] = [] if self.tracer.result is None else [self.tracer.result]
+        for frame in self.tracer.frames:
+            held += [*frame.stack, *frame.locals.values(), *frame.cells.values()]
+        for effect in self.tracer.effects.journal:
+            parts = effect.value if isinstance(effect.value, tuple) else (effect.value,)
+            held += [v for v in (effect.target, *parts) if isinstance(v, Variable)]
+        for v in watching:
+            known = isinstance(v.target, ClassVariable) and v.target.value not in MODELS
+            if not known and not leads_to(list(held), v.target):
+                raise CannotRebuild(v)
+
     def finish(self, cg: Codegen) -> str:
         """Emit the effects and the result; the expression that the epilogue returns."""
         tracer = self.tracer
+        self.check_weak_references()
         cg.changed = {id(effect.target) for effect in tracer.effects.journal}
         if tracer.result is not None:
             result = cg.ref(tracer.result)

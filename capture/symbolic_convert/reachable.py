@@ -19,7 +19,7 @@ from capture.variables.objects import ObjectVariable
 if TYPE_CHECKING:
     from capture.symbolic_convert.translator import Translator
 
-__all__ = ["is_reachable"]
+__all__ = ["is_reachable", "leads_to"]
 
 _POLYFILLS = os.path.dirname(polyfills.__file__) + os.sep
 _LIMIT = 10_000
@@ -34,6 +34,11 @@ def is_reachable(tracer: Translator, wanted: Variable) -> bool:
         waiting += frame.locals.values()
         waiting += frame.stack
         waiting += frame.cells.values()
+    return leads_to(waiting, wanted)
+
+
+def leads_to(waiting: list[Variable], wanted: Variable) -> bool:
+    """True if one of the values is the wanted one, or holds it."""
     seen: set[int] = set()
     while waiting and len(seen) < _LIMIT:
         v: Any = waiting.pop()

@@ -72,6 +72,7 @@ from capture.variables.functions import (
 from capture.variables.marks import marker_of
 from capture.variables.objects import ClassVariable, ExceptionVariable
 from capture.variables.tensor import TensorVariable
+from capture.variables.weak import WeakVariable
 from capture.variables.wrap import is_part_of_object, wrap, wrap_static
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ class Translator:
         self.mutations = 0
         self.ordinal = 0
         self.generators: list[GeneratorVariable] = []
+        self.weak_references: list[WeakVariable] = []
         self.made_cells: list[CellVariable] = []
         self.given: dict[int, LazyVariable] = {}
         self.failure = Failure()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from capture.variables.functions import CellVariable, FunctionVariable, GeneratorVariable
     from capture.variables.objects import ClassVariable
     from capture.variables.tensor import TensorVariable
+    from capture.variables.weak import WeakVariable
 
 Made = TypeVar("Made", bound="Variable")
 
@@ -232,6 +233,8 @@ class Tracer(Protocol):
     """The sources of functions that are guarded by identity."""
     generators: list[GeneratorVariable]
     """All generators made so far."""
+    weak_references: list[WeakVariable]
+    """All weak references and proxies made so far."""
 
     @property
     def effects(self) -> Effects:

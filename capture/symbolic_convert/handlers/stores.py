@@ -11,6 +11,7 @@ from capture.symbolic_convert.registry import handles, raw
 from capture.variables import attributes, operators
 from capture.variables.base import NULL, Variable, unsupported
 from capture.variables.objects import ClassVariable, SuperVariable
+from capture.variables.weak import through_proxy
 
 if TYPE_CHECKING:
     from capture.instructions.instruction import Instruction
@@ -71,14 +72,14 @@ def store_attr(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     name: Any = inst.arg
     value, obj = frame.stack[-2:]
     del frame.stack[-2:]
-    attributes.store_attr(tracer, obj.realize(tracer), name, value)
+    attributes.store_attr(tracer, through_proxy(tracer, obj.realize(tracer)), name, value)
 
 
 @handles(Op.DELETE_ATTR, "obj --")
 def delete_attr(tracer: Translator, inst: Instruction, obj: Variable) -> None:
     """``del obj.name``."""
     name: Any = inst.arg
-    attributes.delete_attr(tracer, obj, name)
+    attributes.delete_attr(tracer, through_proxy(tracer, obj), name)
 
 
 @raw(Op.STORE_SUBSCR)

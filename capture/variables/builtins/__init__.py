@@ -24,6 +24,8 @@ from capture.variables.builtins import (
     regex,
     sequences,
     sets,
+    threads,
+    weak,
 )
 from capture.variables.builtins.classes import class_list, native_new
 from capture.variables.builtins.dispatch import call_builtin, class_rule, python_rule
@@ -56,5 +58,7 @@ __all__ = [
     "regex",
     "sequences",
     "sets",
+    "threads",
     "to_text",
+    "weak",
 ]

@@ -24,6 +24,7 @@ from capture.variables.containers import ListVariable
 from capture.variables.objects import ClassVariable, ObjectVariable, is_static_type
 from capture.variables.tensor import TensorVariable
 from capture.variables.tensor_attributes import tensor_has_attr
+from capture.variables.weak import through_proxy
 
 
 @rule(getattr)
@@ -62,7 +63,7 @@ def _setattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     name = tracer.as_python(args[1])
     if type(name) is not str:
         return None
-    store_attr(tracer, args[0], name, args[2])
+    store_attr(tracer, through_proxy(tracer, args[0]), name, args[2])
     return NONE
 
 
@@ -71,7 +72,7 @@ def _delattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     name = tracer.as_python(args[1])
     if type(name) is not str:
         return None
-    delete_attr(tracer, args[0], name)
+    delete_attr(tracer, through_proxy(tracer, args[0]), name)
     return NONE
 
 

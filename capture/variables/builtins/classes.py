@@ -182,6 +182,8 @@ def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
         klass = type(None)
     if klass is cls:
         return True
+    if cls in weakref.ProxyTypes:
+        unsupported(reasons.UNKNOWN_OPERATION, "isinstance() of a weak proxy")
     meta = type(klass)
     hook, hook_source = meta_attribute(
         tracer, tracer.class_variable(klass, None), "__instancecheck__"

@@ -20,6 +20,7 @@ from capture.variables.functions import (
     PartialVariable,
 )
 from capture.variables.objects import ObjectVariable, lookup_mro
+from capture.variables.weak import WeakVariable, referent
 
 
 @rule(callable)
@@ -41,6 +42,8 @@ def _partial(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 @rule(weakref.ref.__call__)
 def _referent(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     reference = args[0]
+    if isinstance(reference, WeakVariable) and not reference.is_proxy:
+        return referent(tracer, reference)
     if not isinstance(reference, ObjectVariable) or reference.source is None:
         return None
     found = weakref.ref.__call__(reference.value)

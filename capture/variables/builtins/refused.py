@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import warnings
-import weakref
 
 from capture import break_reasons as reasons
 from capture.variables.base import Tracer, Variable, unsupported
@@ -16,11 +15,6 @@ def _inspection(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if not args:
         unsupported(reasons.FRAME_INSPECTION, "breakpoint(), input() and the like")
     return None
-
-
-@rule(weakref.ref)
-def _weak_reference(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    unsupported(reasons.UNKNOWN_CALLABLE, "a weak reference made here")
 
 
 @rule(print)

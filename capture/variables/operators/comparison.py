@@ -6,6 +6,7 @@ import collections
 import enum
 import operator
 import types
+import weakref
 from typing import Any
 
 from capture import break_reasons as reasons
@@ -33,6 +34,7 @@ from capture.variables.operators.subscripts import index_value
 from capture.variables.operators.tables import COMPARE
 from capture.variables.operators.truth import truth
 from capture.variables.tensor import TensorVariable
+from capture.variables.weak import WeakVariable, referent
 
 
 def contains(tracer: Tracer, container: Variable, item: Variable) -> Variable:
@@ -206,6 +208,12 @@ def container_compare(
         return boolean(same == (symbol == "=="))
     if isinstance(left, BuiltinVariable) and isinstance(right, BuiltinVariable):
         return fold(tracer, fn, left.value, right.value)
+    if isinstance(left, WeakVariable) or isinstance(right, WeakVariable):
+        if not (isinstance(left, WeakVariable) and isinstance(right, WeakVariable)) or (
+            left.is_proxy or right.is_proxy or symbol not in ("==", "!=")
+        ):
+            unsupported(reasons.UNKNOWN_OPERATION, f"`{symbol}` on weak references")
+        return compare(tracer, symbol, referent(tracer, left), referent(tracer, right))
     if isinstance(left, IdentityVariable) and isinstance(right, IdentityVariable):
         if symbol in ("==", "!="):
             return boolean(same_address(tracer, left, right) == (symbol == "=="))
@@ -260,6 +268,12 @@ def is_same(tracer: Tracer, left: Variable, right: Variable) -> bool:
     left, right = left.realize(tracer), right.realize(tracer)
     if left is right:
         return True
+    if isinstance(left, WeakVariable) or isinstance(right, WeakVariable):
+        if left.source is not None or right.source is not None:
+            kinds = (weakref.ref, weakref.ProxyType, weakref.CallableProxyType)
+            if issubclass(left.python_type(), kinds) and issubclass(right.python_type(), kinds):
+                unsupported(reasons.UNKNOWN_OPERATION, "`is` on weak references")
+        return False
     if isinstance(left, IdentityVariable) or isinstance(right, IdentityVariable):
         if left.python_type() is not right.python_type():
             return False

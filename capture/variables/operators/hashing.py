@@ -31,6 +31,7 @@ from capture.variables.objects import (
     type_attribute,
 )
 from capture.variables.tensor import TensorVariable
+from capture.variables.weak import RefKey, WeakVariable, referent
 
 
 def hash_key(tracer: Tracer, v: Variable) -> Any:
@@ -44,6 +45,8 @@ def hash_key(tracer: Tracer, v: Variable) -> Any:
         return v.value
     if isinstance(v, IdentityVariable):
         return _address(tracer, v)
+    if isinstance(v, WeakVariable) and not v.is_proxy:
+        return RefKey(tracer, v, hash_key(tracer, referent(tracer, v)))
     if isinstance(v, TensorVariable):
         if v.source is not None:
             tracer.tensor_keys[v.source] = None
