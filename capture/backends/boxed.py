@@ -14,7 +14,7 @@ import torch
 from torch import fx
 from torch.fx.graph import CodeGen
 
-__all__ = ["BoxedCodeGen", "boxed_forward", "takes_boxed_graph"]
+__all__ = ["BoxedCodeGen", "EitherWay", "boxed_forward", "takes_boxed_graph"]
 
 _NAME = re.compile(r"\**(\w+)")
 _OPERATOR = re.compile(r"= torch\.ops\.(\w+)\.(\w+)\.(\w+)\(")
@@ -52,6 +52,27 @@ class BoxedCodeGen(CodeGen):
         if len(args) == 1 and isinstance(args[0], list):
             return tuple(args[0])
         return args
+
+
+class EitherWay:
+    """A boxed function that takes its inputs one by one as well.
+
+    So a backend may call what another backend compiled without knowing the convention. An input of
+    a graph is never a list, which tells the two apart.
+    """
+
+    __slots__ = ("boxed",)
+
+    _boxed_call = True
+
+    def __init__(self, boxed: Callable[[list[Any]], Any]) -> None:
+        self.boxed = boxed
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Call with one list, which is emptied, or with the inputs one by one."""
+        if len(inputs) == 1 and type(inputs[0]) is list:
+            return self.boxed(inputs[0])
+        return self.boxed(list(inputs))
 
 
 def takes_boxed_graph(backend: object) -> bool:

@@ -6,7 +6,7 @@ import functools
 
 from torch import Tensor, fx
 
-from capture.backends.boxed import boxed_forward
+from capture.backends.boxed import EitherWay, boxed_forward
 from capture.backends.registry import CompiledFn, register_backend
 
 __all__ = ["eager"]
@@ -16,9 +16,7 @@ __all__ = ["eager"]
 def eager(gm: fx.GraphModule, example_inputs: list[Tensor]) -> CompiledFn:
     """Run the graph's operators one after the other, freeing each value as eager code would."""
     # The partial keeps ``gm``: it holds the source that tracebacks show.
-    compiled = functools.partial(boxed_forward(gm), gm)
-    compiled._boxed_call = True  # type: ignore[attr-defined]
-    return compiled
+    return EitherWay(functools.partial(boxed_forward(gm), gm))
 
 
 # A graph made with the boxed convention needs no second generation of its code.

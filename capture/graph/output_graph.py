@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from capture import collector, logs
-from capture.backends.boxed import BoxedCodeGen, takes_boxed_graph
+from capture.backends.boxed import BoxedCodeGen, EitherWay, takes_boxed_graph
 from capture.backends.registry import backend_name
 from capture.config import settings
 from capture.errors import BackendCompilerFailed
@@ -824,6 +824,11 @@ class OutputGraph:
                 fn = backend(gm, kept)
         except Exception as error:
             raise BackendCompilerFailed(name, error) from error
+        if isinstance(fn, EitherWay):
+            fn = fn.boxed
+            boxed = True
+        else:
+            boxed = bool(getattr(fn, "_boxed_call", False))
         if not callable(fn):
             wrong = TypeError(f"a backend must return a callable, not a {type(fn).__name__}")
             raise BackendCompilerFailed(name, wrong)
@@ -832,7 +837,7 @@ class OutputGraph:
             n_inputs=len(keys),
             input_keys=keys,
             n_outputs=len(outputs),
-            boxed=bool(getattr(fn, "_boxed_call", False)),
+            boxed=boxed,
             gm=gm,
         )
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from capture.backends.boxed import boxed_forward
+import capture
+from capture.backends import lookup_backend
+from capture.backends.boxed import EitherWay, boxed_forward
 
 
 def traced(*targets: Any) -> fx.GraphModule:
@@ -75,3 +77,46 @@ def test_the_module_keeps_its_own_code() -> None:
     run(gm, torch.ones(3))
     assert "torch.ops.aten.mul.Scalar" in gm.code
     assert torch.equal(gm(torch.ones(3))[0], torch.full((3,), 2.0))
+
+
+@pytest.mark.parametrize("name", ["eager", "aot_eager", "aot_eager_decomp_partition"])
+def test_a_backend_may_call_what_another_one_compiled(name: str) -> None:
+    calls = []
+
+    def watching(gm: fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        inner = lookup_backend(name)(gm, example_inputs)
+
+        def run(*inputs: Any) -> Any:
+            calls.append(len(inputs))
+            return inner(*inputs)
+
+        return run
+
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x * y).sin() + y
+
+    compiled = capture.compile(fn, backend=watching)
+    for _ in range(3):
+        grads = []
+        for run in (fn, compiled):
+            x, y = torch.ones(3, requires_grad=True), torch.full((3,), 2.0)
+            out = run(x, y)
+            out.sum().backward()
+            grads.append((out.detach(), x.grad))
+        torch.testing.assert_close(grads[0], grads[1], rtol=0, atol=0)
+    assert calls == [2, 2, 2]
+
+
+def test_either_way_takes_a_list_and_empties_it() -> None:
+    def boxed(inputs: list[Any]) -> list[Any]:
+        taken = list(inputs)
+        inputs.clear()
+        return taken
+
+    function = EitherWay(boxed)
+    given = [1, 2]
+    assert function(given) == [1, 2]
+    assert given == []
+    assert function(1, 2) == [1, 2]
+    assert function(3) == [3]
+    assert function() == []

@@ -28,7 +28,7 @@ from capture.backends.aot.buckets import compile_in_buckets
 from capture.backends.aot.random_ops import eager_random
 from capture.backends.aot.stage import Stage
 from capture.backends.aot.toolchain import Compiler, PartitionFn, SeparateCompilers, make_boxed
-from capture.backends.boxed import boxed_forward
+from capture.backends.boxed import EitherWay, boxed_forward
 from capture.backends.registry import Backend, CompiledFn, register_backend
 
 __all__ = [
@@ -74,7 +74,7 @@ def aot_autograd(
         def compile_part(part: fx.GraphModule, inputs: list[Any]) -> CompiledFn:
             return Stage(part, toolchain).compile(inputs)
 
-        return compile_in_buckets(gm, example_inputs, compile_part)
+        return EitherWay(compile_in_buckets(gm, example_inputs, compile_part))
 
     return backend
 

@@ -15,6 +15,7 @@ from torch import fx
 
 from capture.backends.aot.buckets import compile_in_buckets
 from capture.backends.aot.stage import Stage
+from capture.backends.boxed import EitherWay
 from capture.backends.inductor.options import settings_for
 from capture.backends.inductor.toolchain import (
     InductorFailed,
@@ -49,7 +50,7 @@ def inductor(
     def compile_part(part: fx.GraphModule, inputs: list[Any]) -> CompiledFn:
         return Stage(part, toolchain).compile(inputs)
 
-    return compile_in_buckets(gm, example_inputs, compile_part)
+    return EitherWay(compile_in_buckets(gm, example_inputs, compile_part))
 
 
 def _with_settings(mode: str | None, options: Mapping[str, Any] | None) -> Backend:
