@@ -93,6 +93,7 @@ _CONSTANT_FUNCTIONS = _words("""
     _has_torch_function _has_torch_function_unary _has_torch_function_variadic
     has_torch_function has_torch_function_unary has_torch_function_variadic
     is_scripting is_tracing _is_tracing is_autocast_available
+    _len_torch_function_stack _len_torch_dispatch_stack
 """)
 _STATE_FUNCTIONS = _words("""
     _set_grad_enabled set_autocast_enabled set_autocast_dtype set_autocast_cpu_enabled

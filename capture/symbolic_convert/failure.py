@@ -62,6 +62,7 @@ class Failure:
         guarded: some node runs under a handler of the program.
         matters: some node that may raise on data runs under a handler or behind a side effect.
         late: some node that may raise on data comes behind one that changed something.
+        late_number: arithmetic on an optimizer's Python numbers comes behind such a one.
         exits: the ``__exit__`` of torch's context managers that were entered before the piece.
         expected: the numbers of the instructions whose branches the graph checks.
         grads: the writes to ``grad`` that stand in front of every node that may raise on data.
@@ -72,6 +73,7 @@ class Failure:
         self.matters = False
         self.late = False
         self.expected: list[int] = []
+        self.late_number = False
         self.exits: dict[Source, Variable] = {}
         self.grads: list[tuple[TensorVariable, Variable]] | None = None
 
@@ -86,11 +88,14 @@ class Failure:
         self.guarded = self.guarded or handled
         if may_raise:
             cares = handled or not (lenient or self._leaves_right(tracer.effects.journal))
-            if tracer.graph.mutates_inputs and (cares or self.matters):
+            if tracer.graph.mutates_inputs and (cares or (self.matters and not lenient)):
                 tracer.mutations += 1
                 unsupported(reasons.WITHIN_GRAPH_ERROR, getattr(target, "__name__", target))
             self.matters = self.matters or cares
-            self.late = self.late or changed
+            if lenient:
+                self.late_number = self.late_number or changed
+            else:
+                self.late = self.late or changed
 
     def _leaves_right(self, journal: list[Effect]) -> bool:
         """True if the failing piece can leave the effects so far as eager would."""
@@ -117,8 +122,10 @@ class Failure:
         if not graph.mutates_inputs:
             if not graph.uses_rng or self.rewinds(graph):
                 return True
-            return False if self.late else _raised_on_data
-        return _raised_on_data if graph.may_raise and not self.late else False
+        late = self.late or (self.late_number and not self.matters)
+        if late or (graph.mutates_inputs and not graph.may_raise):
+            return False
+        return _raised_by_tensors if self.late_number else _raised_on_data
 
     def rewinds(self, graph: OutputGraph) -> bool:
         """Whether the graph gives random numbers back when it raises."""
@@ -169,6 +176,11 @@ def _raised_on_data(error: BaseException) -> bool:
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return False
     return "allocate memory" not in str(error)
+
+
+def _raised_by_tensors(error: BaseException) -> bool:
+    """False also for arithmetic on Python numbers, which stands behind changes."""
+    return not isinstance(error, ArithmeticError) and _raised_on_data(error)
 
 
 # --- handlers -------------------------------------------------------------------------------------

@@ -333,6 +333,11 @@ def _first(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) ->
     return args[0]
 
 
+def _annotated(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """``torch.jit.annotate(type, value)``: the value."""
+    return kwargs["the_value"] if "the_value" in kwargs else args[1]
+
+
 def _none(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     return NONE
 
@@ -389,6 +394,7 @@ _SPECIAL: dict[Any, _Special] = {
     torch.jit.is_scripting: _false,  # type: ignore[attr-defined]
     torch.jit.is_tracing: _false,  # type: ignore[attr-defined]
     process_groups.RESOLVE: process_groups.resolve_name,
+    torch.jit.annotate: _annotated,
     torch._C._get_tracing_state: _none,
     torch._C._is_tracing: _false,
     torch._C._is_torch_function_mode_enabled: _function_mode_enabled,

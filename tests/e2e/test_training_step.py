@@ -243,3 +243,46 @@ def test_scaled_loss_and_clipped_gradients(check):
         return [(step(x, Y, torch.tensor(64.0)), state(net)) for _ in range(3)]
 
     check.script(script, fullgraph=True)
+
+
+@pytest.mark.parametrize("bad", [False, True], ids=["good", "bad"])
+def test_step_whose_forward_counts_its_calls_before_it_looks_up(check, bad):
+    """What may fail on data stands behind a side effect, and an optimizer's numbers behind both."""
+
+    def script(decorate):
+        torch.manual_seed(0)
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table, self.out = nn.Embedding(7, 4), nn.Linear(4, 3)
+                self.calls = 0
+
+            def forward(self, x):
+                self.calls += 1
+                return self.out(self.table(x).sum(1))
+
+        net = Net()
+        optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
+
+        @decorate
+        def step(x, y):
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss.detach()
+
+        seen = []
+        for n in range(5):
+            x = torch.randint(7, (5, 3))
+            if bad and n in (1, 3):
+                with pytest.raises(IndexError):
+                    step(x + 7, Y)
+            else:
+                seen.append(step(x, Y))
+            seen.append((net.calls, state(net), len(optimizer.state)))
+        return seen
+
+    report = check.script(script)
+    assert bad or (report.breaks == [] and report.graphs == 2)

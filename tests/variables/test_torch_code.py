@@ -198,3 +198,11 @@ def test_a_module_of_a_class_with_methods_has_them(check):
         return settings.scale(x)
 
     assert check(program, (torch.ones(2),)).graphs == 1
+
+
+def test_stacks_of_modes_are_looked_at(check):
+    def f(x):
+        modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+        return x + 1 if not modes else x - 1
+
+    check(f, (torch.ones(2),), fullgraph=True)

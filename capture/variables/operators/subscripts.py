@@ -104,6 +104,10 @@ def getitem(tracer: Tracer, obj: Variable, key: Variable) -> Variable:
     elif isinstance(obj, ClassVariable):
         return class_getitem(tracer, obj, key)
     if isinstance(obj, ObjectVariable):
+        if obj.cls.__module__ == "typing" and obj.value is not MISSING:
+            alias = typing_getitem(tracer, obj, key)
+            if alias is not None:
+                return alias
         raw, where = type_attribute(tracer, obj.cls, type_source_of(tracer, obj), "__getitem__")
         if isinstance(raw, types.FunctionType):
             return tracer.call(tracer.wrap_static(raw, where), [obj, key], {})
@@ -126,6 +130,20 @@ def class_getitem(tracer: Tracer, obj: ClassVariable, key: Variable) -> Variable
     unsupported(reasons.UNKNOWN_OPERATION, f"{cls.__name__}[...]")
 
 
+def typing_getitem(tracer: Tracer, obj: ObjectVariable, key: Variable) -> Variable | None:
+    """``List[int]`` and its like: what ``typing`` makes of it is a value like any other."""
+    known = _type_argument(tracer, key)
+    if known is MISSING:
+        return None
+    try:
+        made = obj.value[known]
+    except TypeError:
+        return None
+    if obj.source is not None:
+        tracer.guard(IdIs(obj.source, obj.value))
+    return tracer.wrap_static(made, None)
+
+
 def _type_argument(tracer: Tracer, key: Variable) -> Any:
     """The real value of what a generic type is made of: types, and what ``typing`` has for them."""
     key = key.realize(tracer)
@@ -136,6 +154,9 @@ def _type_argument(tracer: Tracer, key: Variable) -> Any:
             if key.source is not None:
                 tracer.guard(IdIs(key.source, key.value))
             return key.value
+    if isinstance(key, TupleVariable) and key.cls is tuple:
+        parts = tuple(_type_argument(tracer, part) for part in key.items(tracer))
+        return MISSING if any(part is MISSING for part in parts) else parts
     return tracer.as_python(key)
 
 
