@@ -22,8 +22,8 @@ __all__ = ["guard_aliases"]
 def guard_aliases(tracer: Translator) -> None:
     """What is written to through one name must not be reached through another one later."""
     _guard_gradients(tracer)
-    if len(tracer.tensor_keys) > 1:
-        tracer.guard(AllDistinct(tuple(tracer.tensor_keys)))
+    if len(tracer.keys_used) > 1:
+        tracer.guard(AllDistinct(tuple(tracer.keys_used)))
     for source in tracer.graph.no_views:
         assert isinstance(source, Source)
         tracer.guard(ExprHolds((source,), is_no_view, f"{source.name} is no view"))

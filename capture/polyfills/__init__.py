@@ -39,7 +39,7 @@ from capture.polyfills.functools import partial_call
 from capture.polyfills.operator import closure_of
 from capture.polyfills.pure import is_pure, is_pure_method
 from capture.polyfills.registry import GENERATOR_ORIGINALS, POLYFILLS
-from capture.polyfills.sorting import native_order, stable_order
+from capture.polyfills.sorting import moves_of, native_order, stable_order
 
 __all__ = [
     "FOLDS",
@@ -56,6 +56,7 @@ __all__ = [
     "is_pure",
     "is_pure_method",
     "itertools",
+    "moves_of",
     "native_order",
     "operator_polyfills",
     "original_of",

@@ -2,8 +2,7 @@
 
 As in C the keys are computed first, only `<` is used, equal items keep their order (in reverse
 too), and up to 63 keys the comparisons are those of CPython 3.11. Unlike C, a list whose sort
-raises keeps its old order, and does not look empty meanwhile. Must not know the interpreter,
-variables or torch.
+raises keeps its old order. Must not know the interpreter, variables or torch.
 """
 
 from __future__ import annotations
@@ -62,8 +61,21 @@ def list_sort(
 ) -> None:
     """list.sort()."""
     descending = _as_reverse(reverse)
-    items = _sorted_items(list.copy(self), key, descending)
-    list.__setitem__(self, slice(None), items)
+    items = list.copy(self)
+    list.clear(self)  # as long as it is sorted, what looks at it finds it empty
+    moves = moves_of(self)
+    try:
+        items = _sorted_items(items, key, descending)
+    finally:
+        changed = list.__len__(self) or moves_of(self) != moves
+        list.__setitem__(self, slice(None), items)
+    if changed:
+        raise ValueError("list modified during sort")
+
+
+def moves_of(items: list[Any]) -> int:
+    """How often items came or went; the interpreter counts, plain Python cannot tell."""
+    return 0
 
 
 def _sorted_items(items: list[Any], key: Callable[[Any], Any] | None, reverse: bool) -> list[Any]:

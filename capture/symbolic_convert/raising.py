@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 from capture import break_reasons as reasons
 from capture.errors import GraphBreak
 from capture.variables.base import ObservedException, Variable, unsupported
-from capture.variables.exceptions import real_fields
+from capture.variables.exceptions import follows_from_args, real_fields
 from capture.variables.objects import ExceptionVariable
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def raise_real(tracer: Translator, error: BaseException) -> NoReturn:
         unsupported(reasons.UNCAUGHT_EXCEPTION, repr(error))
     exception = ExceptionVariable(cls, args, None)
     exception.fields = real_fields(tracer, error)
+    if follows_from_args(error):
+        exception.given = (args, {})
     set_context(tracer, exception)
     raise ObservedException(exception)
 

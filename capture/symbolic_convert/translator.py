@@ -140,7 +140,7 @@ class Translator:
         self.models: list[type] = []
         self.tensors: dict[int, Variable] = {}
         self.real_tensors: dict[Source, torch.Tensor] = {}
-        self.tensor_keys: dict[Source, None] = {}
+        self.keys_used: dict[Source, None] = {}
         self.scalars: dict[Source, ScalarVariable] = {}
         self.class_sources: dict[int, tuple[type, Source]] = {}
         self.by_identity: set[Source] = set()

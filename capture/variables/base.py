@@ -224,8 +224,8 @@ class Tracer(Protocol):
     tensors: dict[int, Variable]
     """``id`` of a value of the graph to its variable."""
     real_tensors: dict[Source, torch.Tensor]
-    tensor_keys: dict[Source, None]
-    """The tensors that were used as keys: they must stay different ones."""
+    keys_used: dict[Source, None]
+    """Tensors and objects that were used as keys by identity: they must stay different ones."""
     scalars: dict[Source, ScalarVariable]
     class_sources: dict[int, tuple[type, Source]]
     """``id`` of a class to the class and where it is: a metaclass may not let it be hashed."""

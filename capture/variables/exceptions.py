@@ -29,6 +29,7 @@ __all__ = [
     "EXCEPTIONS",
     "field_of",
     "fill_exception",
+    "follows_from_args",
     "mirror",
     "new_exception",
     "real_fields",
@@ -176,6 +177,21 @@ def real_fields(tracer: Tracer, real: BaseException) -> dict[str, Variable]:
     return _fields(_Arguments(tracer), real, static_base(type(real)))
 
 
+def follows_from_args(real: BaseException) -> bool:
+    """True if a call of the class with ``args`` makes an exception that says the same."""
+    base: Any = static_base(type(real))
+    try:
+        again = base.__new__(base, *real.args)
+        base.__init__(again, *real.args)
+        for name in field_names(base):
+            raw = lookup_mro(base, name)[0]
+            if raw.__get__(again) != raw.__get__(real):
+                return False
+    except Exception:
+        return False
+    return True
+
+
 def _fields_of(tracer: Tracer, exc: ExceptionVariable) -> dict[str, Variable]:
     """The fields of an exception, which nobody may have set so far."""
     if exc.fields is None:
@@ -270,8 +286,8 @@ def mirror(tracer: Tracer, exc: ExceptionVariable) -> BaseException | None:
         message = given.real(fields["message"])
         group = BaseExceptionGroup(message, [BaseException()] * len(held.items(tracer)))
         return group if given.complete else None
-    if exc.fields is not None and not exc.fields and field_names(base):
-        return None  # raised by Python itself: nobody knows them
+    if exc.fields is not None and exc.given is None and field_names(base):
+        return None  # raised by Python itself: nobody knows how it came by them
     taken, named = exc.given or (exc.args, {})
     try:
         real: BaseException = base.__new__(base, *map(given.real, taken))

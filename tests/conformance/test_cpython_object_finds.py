@@ -478,3 +478,80 @@ def test_name_that_a_function_takes_from_another_is_the_same_string() -> None:
         return wrapper.__qualname__ is original.__qualname__
 
     check(fn)
+
+
+class _Key:
+    pass
+
+
+_KEYS = _Key(), _Key()
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda p, q: len({p, q}),
+        lambda p, q: len(set([p, q])),
+        lambda p, q: p in {q: 1},
+        lambda p, q: {p} == {q},
+        lambda p, q: len({p} - {q}),
+        lambda p, q: {(p, 1): 2}.get((q, 1)),
+        lambda p, q: len({p.__init__, q.__init__}),
+    ],
+)
+@pytest.mark.parametrize("order", [(0, 1, 0), (1, 0, 1)])
+def test_two_keys_that_become_one_object(fn: Callable[..., Any], order: tuple[int, ...]) -> None:
+    compiled = capture.compile(fn, backend="eager")
+    pairs = [(_KEYS[0], _KEYS[1]), (_KEYS[0], _KEYS[0])]
+    for which in order:
+        assert compiled(*pairs[which]) == fn(*pairs[which])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: b"\xff".decode("utf-8"),
+        lambda: "\xff".encode("ascii"),
+        lambda: {}["a"],
+        lambda: int("x"),
+        lambda: [].index(1),
+    ],
+)
+def test_text_of_an_error_that_a_native_function_raises(call: Callable[[], Any]) -> None:
+    def fn() -> Any:
+        try:
+            return call()
+        except Exception as error:
+            return str(error), error.args
+
+    check(fn)
+
+
+def test_any_refuses_to_be_asked_for_instances() -> None:
+    check(lambda: isinstance(42, Any))
+
+
+@pytest.mark.parametrize("kind", ["append and pop", "read", "write", "raise", "nothing"])
+def test_list_that_is_used_while_it_is_sorted(kind: str) -> None:
+    def fn() -> Any:
+        items = [3, 1, 2]
+        seen = []
+
+        def key(x: int) -> int:
+            seen.append(len(items))
+            if kind == "append and pop":
+                items.append(1)
+                items.pop()
+            elif kind == "write":
+                items[:] = [5, 6]
+            elif kind == "raise":
+                raise KeyError(x)
+            return -x
+
+        try:
+            items.sort(key=key)
+        except (ValueError, KeyError) as error:
+            return str(error), items, seen
+        return items, seen
+
+    check(fn)

@@ -6,6 +6,7 @@ import abc
 import builtins
 import collections
 import types
+import typing
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -312,6 +313,8 @@ _PLAIN_CHECKS = ("typing", "typing_extensions", "torch.nn.parameter", "enum")
 
 
 def _known_abc(meta: type) -> bool:
+    if meta is type(typing.Any):
+        return False  # it refuses to answer
     return meta is abc.ABCMeta or module_name(meta) in _PLAIN_CHECKS
 
 

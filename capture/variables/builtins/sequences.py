@@ -8,10 +8,10 @@ import sys
 import torch
 
 from capture import break_reasons as reasons
-from capture.polyfills import polyfill_for
+from capture.polyfills import moves_of, polyfill_for
 from capture.variables import operators
 from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
-from capture.variables.builtins.registry import Args, Kwargs, rule
+from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 from capture.variables.constant import FALSE, NONE, ConstantVariable, boolean, is_none
 from capture.variables.containers import ListVariable, SequenceVariable, TupleVariable
 from capture.variables.iteration import get_iter, items_of, iterate
@@ -123,6 +123,11 @@ def _reverse(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return NONE
 
 
+@python_rule_for(moves_of)
+def _moves_of(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    return ConstantVariable(list_of(args).moves)
+
+
 @rule(list.copy)
 def _list_copy(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return stamp(tracer, ListVariable(list(list_of(args).items(tracer))))
@@ -201,9 +206,16 @@ def _sort(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     reverse = tracer.as_python(kwargs.get("reverse", FALSE))
     if type(reverse) not in (bool, int) or len(args) != 1 or kwargs.keys() - {"key", "reverse"}:
         return None
-    mutations = tracer.mutations
+    mutations, moves = tracer.mutations, target.moves
     if "key" in kwargs and not is_none(kwargs["key"].realize(tracer)):
-        keys = [tracer.call(kwargs["key"], [i], {}).realize(tracer) for i in target.items(tracer)]
+        held = target.change(tracer)
+        mutations, moves = tracer.mutations, target.moves
+        given = held.copy()
+        held.clear()  # as long as it is sorted, what looks at it finds it empty
+        try:
+            keys = [tracer.call(kwargs["key"], [i], {}).realize(tracer) for i in given]
+        finally:
+            held[:] = given
         known = [tracer.as_python(k) for k in keys]
     if any(k is MISSING for k in known):
         if tracer.mutations != mutations:
@@ -215,6 +227,8 @@ def _sort(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
         tracer.raise_real(error)
     items = target.change(tracer)
     items[:] = [items[i] for i in order]
+    if target.moves != moves + 1:  # one is of the line above
+        tracer.raise_error(ValueError, "list modified during sort")
     return NONE
 
 

@@ -48,9 +48,7 @@ def hash_key(tracer: Tracer, v: Variable) -> Any:
     if isinstance(v, WeakVariable) and not v.is_proxy:
         return RefKey(tracer, v, hash_key(tracer, referent(tracer, v)))
     if isinstance(v, TensorVariable):
-        if v.source is not None:
-            tracer.tensor_keys[v.source] = None
-        return ObjectKey(v, id(v), None)
+        return _by_identity(tracer, v)
     if isinstance(v, (ClassVariable, ModuleVariable)) and v.value is not MISSING:
         kind = type(v.value)
         if kind.__hash__ is None:
@@ -76,7 +74,7 @@ def hash_key(tracer: Tracer, v: Variable) -> Any:
         if raw is object.__hash__ or (
             type(raw) is types.WrapperDescriptorType and raw in _IDENTITY_HASH
         ):
-            return ObjectKey(v, id(v), None)
+            return _by_identity(tracer, v)
         if raw is None:
             tracer.raise_error(TypeError, f"unhashable type: {v.cls.__name__!r}")
         if isinstance(raw, types.FunctionType):
@@ -85,10 +83,23 @@ def hash_key(tracer: Tracer, v: Variable) -> Any:
             tracer.effects.note_hashed(v)
             eq, _ = lookup_mro(v.cls, "__eq__")
             plain = eq is object.__eq__
+            if plain:
+                _note_key(tracer, v)
             if isinstance(result, ConstantVariable):
                 return ObjectKey(v, hash(result.value), None if plain else tracer)
-            return ObjectKey(v, id(v), None) if raw is torch.nn.Module.__hash__ else _unhashable(v)
+            return _by_identity(tracer, v) if raw is torch.nn.Module.__hash__ else _unhashable(v)
     return _unhashable(v)
+
+
+def _by_identity(tracer: Tracer, v: Variable) -> ObjectKey:
+    _note_key(tracer, v)
+    return ObjectKey(v, id(v), None)
+
+
+def _note_key(tracer: Tracer, v: Variable) -> None:
+    """Remember an object that differs from the other keys by what it is: so it must stay."""
+    if v.source is not None:
+        tracer.keys_used[v.source] = None
 
 
 def _address(tracer: Tracer, v: IdentityVariable) -> Any:
