@@ -146,13 +146,20 @@ def call_wrapper(
     wrapped = None if wrapped is None else wrapped.realize(tracer)
     if not isinstance(wrapped, FunctionVariable):
         return None
-    if not wrapped.code.co_filename.startswith(OPTIMIZERS):
+    if not _is_optimizers(wrapped.code, wrapped.value):
         return None
     named = DictVariable()
     for key, value in kwargs.items():
         named.entries[key] = (ConstantVariable(key), value)
     given: list[Variable] = [wrapped, TupleVariable(list(args)), named]
     return tracer.start_call(tracer.wrap_static(equivalent, None), given, {})
+
+
+def _is_optimizers(code: types.CodeType, fn: Any) -> bool:
+    """True for a function of torch's optimizers, or a decorated one (``torch.no_grad``)."""
+    if isinstance(fn, types.FunctionType):
+        code = getattr(inspect.unwrap(fn), "__code__", code)
+    return code.co_filename.startswith(OPTIMIZERS)
 
 
 def python_rule(
@@ -166,11 +173,13 @@ def python_rule(
     if (fn.code.co_name in WRAPPER_NAMES and fn.code in WRAPPERS) or (
         "fn" in fn.code.co_freevars
         and (original := patched(value)) is not None
-        and original.__code__.co_filename.startswith(OPTIMIZERS)
+        and _is_optimizers(original.__code__, original)
     ):
         result = call_wrapper(tracer, fn, args, kwargs)
         if result is not None:
             return result
+    if fn.code.co_filename.startswith(OPTIMIZERS) and patched(value) is not None:
+        return None  # ``functools.wraps`` has copied the mark from what it wraps
     marker = tracer.function_marker(value)
     if marker is not None:
         return call_marked(tracer, value, marker, args, kwargs)
