@@ -197,6 +197,8 @@ def _unusual_keys() -> int:
         "Functionalize",
         "Sparse",
         "SparseCsr",
+        "Quantized",
+        "ZeroTensor",
     )
 
 
