@@ -56,6 +56,8 @@ class Settings:
     """Capture ``Tensor.item()`` instead of breaking the graph."""
     capture_dynamic_output_shape_ops: bool = False
     """Capture operators whose output shape depends on data instead of breaking the graph."""
+    aot_tracer: str = "recorder"
+    """Who traces for the AOT stage: ``recorder``, or torch's ``make_fx``, to compare with."""
 
     def __setattr__(self, name: str, value: object) -> None:
         kind = _TYPES.get(name)

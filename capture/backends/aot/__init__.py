@@ -21,13 +21,18 @@ from torch import Tensor, fx
 from capture.backends.aot.adapter import (
     Decompositions,
     core_aten_decompositions,
-    default_partition,
-    min_cut_partition,
 )
 from capture.backends.aot.buckets import compile_in_buckets
+from capture.backends.aot.partition import (
+    PartitionFn,
+    default_partition,
+    fast_partition,
+    min_cut_partition,
+    partitioner,
+)
 from capture.backends.aot.random_ops import eager_random
 from capture.backends.aot.stage import Stage
-from capture.backends.aot.toolchain import Compiler, PartitionFn, SeparateCompilers, make_boxed
+from capture.backends.aot.toolchain import Compiler, SeparateCompilers, make_boxed
 from capture.backends.boxed import EitherWay, boxed_forward
 from capture.backends.registry import Backend, CompiledFn, register_backend
 
@@ -40,6 +45,7 @@ __all__ = [
     "core_aten_decompositions",
     "default_partition",
     "eager_random",
+    "fast_partition",
     "make_boxed",
     "min_cut_partition",
     "run_graph",
@@ -50,7 +56,7 @@ def aot_autograd(
     *,
     fw_compiler: Compiler,
     bw_compiler: Compiler | None = None,
-    partition_fn: PartitionFn | None = None,
+    partition_fn: PartitionFn | str | None = None,
     decompositions: Decompositions | Callable[[], Decompositions] | None = None,
 ) -> Backend:
     """Make a backend out of a compiler for functional ATen graphs.
@@ -59,17 +65,18 @@ def aot_autograd(
         fw_compiler: ``(gm, example_inputs) -> callable`` for forwards, and for whole graphs where
             no gradient is needed. The example inputs are fake tensors.
         bw_compiler: the same for backwards; ``fw_compiler`` if not given.
-        partition_fn: ``(joint, inputs, *, num_fwd_outputs) -> (forward, backward)``, for example
-            ``min_cut_partition``; ``default_partition`` saves what eager saves.
+        partition_fn: ``(joint, inputs, *, num_fwd_outputs) -> (forward, backward)``, or a name:
+            ``default`` saves what eager saves, ``fast`` computes again what is cheap and needs
+            nothing else saved, ``min_cut`` (torch's) takes the time to save the least.
         decompositions: operator to the function that replaces it, or a function that returns such
             a table when it is first needed.
     """
 
+    split = partitioner(partition_fn)
+
     def backend(gm: fx.GraphModule, example_inputs: list[Any]) -> CompiledFn:
         table = decompositions() if callable(decompositions) else decompositions
-        toolchain = SeparateCompilers(
-            fw_compiler, bw_compiler or fw_compiler, partition_fn or default_partition, table
-        )
+        toolchain = SeparateCompilers(fw_compiler, bw_compiler or fw_compiler, split, table)
 
         def compile_part(part: fx.GraphModule, inputs: list[Any]) -> CompiledFn:
             return Stage(part, toolchain).compile(inputs)
@@ -92,7 +99,7 @@ def _core_with_eager_random() -> Decompositions:
 
 _aot_eager = aot_autograd(fw_compiler=run_graph, decompositions=eager_random)
 _aot_eager_decomp_partition = aot_autograd(
-    fw_compiler=run_graph, partition_fn=min_cut_partition, decompositions=_core_with_eager_random
+    fw_compiler=run_graph, partition_fn="min_cut", decompositions=_core_with_eager_random
 )
 
 

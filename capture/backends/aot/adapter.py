@@ -26,7 +26,6 @@ __all__ = [
     "copy_all",
     "core_aten_decompositions",
     "count_writes",
-    "default_partition",
     "fake_mode",
     "fakes_of",
     "from_functional",
@@ -39,7 +38,6 @@ __all__ = [
     "keep_generators",
     "keeps_graph",
     "make_one_of_many",
-    "min_cut_partition",
     "mode_of",
     "numbers_allowed",
     "plain_state",
@@ -48,6 +46,8 @@ __all__ = [
     "storage_was_changed",
     "tells_of_freed_graph",
     "to_functional",
+    "torch_default_partition",
+    "torch_min_cut_partition",
     "trace_to_aten",
     "version_is_checked",
 ]
@@ -313,7 +313,7 @@ def is_view_op(target: object) -> bool:
 # -- partitioners ----------------------------------------------------------------------------------
 
 
-def default_partition(
+def torch_default_partition(
     joint: fx.GraphModule, inputs: Sequence[object], *, num_fwd_outputs: int
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
     """Split as eager would: what the backward reads is saved, nothing is computed twice."""
@@ -322,7 +322,7 @@ def default_partition(
     return partitioners.default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs)
 
 
-def min_cut_partition(
+def torch_min_cut_partition(
     joint: fx.GraphModule, inputs: Sequence[object], *, num_fwd_outputs: int
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
     """Split where the least is saved: the backward computes cheap values again."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from capture.backends.aot import adapter
+from capture.backends.aot import adapter, recorder_adapter
 from capture.backends.aot.described import CannotTrace, Joint, Output, View, Written
 from capture.backends.aot.trace import Result, Trace, geometry_of
 
@@ -64,6 +64,7 @@ class _Assembly:
             raise CannotTrace("an operator saves something only where grad mode is on")
         self.forward: list[fx.Node] = []  # the outputs of the forward
         self.forward_values: dict[int, int] = {}  # value -> position among them
+        self.replaced: dict[fx.Node, fx.Node] = {}  # by an input
 
     def joint(self) -> Joint:
         found = self.found
@@ -75,6 +76,7 @@ class _Assembly:
         gradients: list[fx.Node | None] = [
             None if position is None else self.values[position] for position in found.gradients
         ]
+        owned = self._owned()
         gm, tangents = self._graph(gradients)
         return Joint(
             gm=gm,
@@ -88,7 +90,7 @@ class _Assembly:
             single=found.single,
             grad_mode=found.grad_mode,
             mode=self.mode,
-            owned=self._owned(),
+            owned=owned,
         )
 
     def _owned(self) -> tuple[int, ...]:
@@ -235,53 +237,73 @@ class _Assembly:
         return Output("forward", index, view=self._view(i, steps, None))
 
     def _graph(self, gradients: Sequence[fx.Node | None]) -> tuple[fx.GraphModule, list[Tensor]]:
-        found, old = self.found, self.traced.graph
-        new = fx.Graph()
-        copies: dict[fx.Node, fx.Node] = {}
-        stand_ins = [self.values[position] for position in found.tangents]
+        """Turn the record into the joint graph, in place."""
+        graph = self.traced.graph
+        stand_ins = [self.values[position] for position in self.found.tangents]
+        self._tag(stand_ins)
+        last = None
         for i, node in enumerate(self.placeholders, 1):
-            copies[node] = new.placeholder(f"primals_{i}")
-            copies[node].meta = dict(node.meta)
+            last = self._become_input(node, f"primals_{i}", last)
+        tangents = []
         for i, node in enumerate(stand_ins, 1):
-            copies[node] = new.placeholder(f"tangents_{i}")
-            copies[node].meta = dict(node.meta)
-        tag = "is_forward"  # for torch's partitioners
-        for node in old.nodes:
-            if stand_ins and node is stand_ins[0]:
-                tag = "is_backward"
-            if node in copies or node.op == "output":
-                continue
-            if _is_no_op(node):
-                copies[node] = copies[node.args[0]]
-            else:
-                copies[node] = new.node_copy(node, copies.__getitem__)
-                copies[node].meta["partitioner_tag"] = tag
+            last = self._become_input(node, f"tangents_{i}", last)
+            tangents.append(last.meta["val"])
+        no_ops = [node for node in graph.nodes if _is_no_op(node)]
+        for node in no_ops:
+            node.replace_all_uses_with(self.replaced.get(node.args[0], node.args[0]))
         taken: set[fx.Node] = set()
         results: list[fx.Node | None] = []
-        for node in self.forward:
-            copy = copies[node]
-            root = copy
+        for each in self.forward:
+            node = self._final(each)
+            root = node
             while root.op == "call_function" and adapter.is_view_op(root.target):
                 root = root.args[0]  # type: ignore[assignment]
-            if copy in taken or root.op == "placeholder" or root.op == "get_attr":
-                copy = self._clone(new, copy)
-            taken.add(copy)
-            results.append(copy)
-        results += [None if node is None else copies[node] for node in gradients]
-        new.output(tuple(results))
-        gm = fx.GraphModule(self.traced, new)
-        return gm, [node.meta["val"] for node in stand_ins]
+            if node in taken or root.op == "placeholder" or root.op == "get_attr":
+                node = self._clone(graph, node)
+            taken.add(node)
+            results.append(node)
+        results += [None if node is None else self._final(node) for node in gradients]
+        (output,) = (node for node in graph.nodes if node.op == "output")
+        output.args = (tuple(results),)
+        for node in reversed(no_ops):
+            graph.erase_node(node)
+        return recorder_adapter.graph_module(self.traced, graph), tangents
+
+    def _tag(self, stand_ins: Sequence[fx.Node]) -> None:
+        tag = "is_forward"  # for torch's partitioners
+        for node in self.traced.graph.nodes:
+            if stand_ins and node is stand_ins[0]:
+                tag = "is_backward"
+            if node.op not in ("placeholder", "output"):
+                node.meta["partitioner_tag"] = tag
+
+    def _become_input(self, node: fx.Node, name: str, last: fx.Node | None) -> fx.Node:
+        """Put an input in the place of a node, behind the input ``last``."""
+        graph = self.traced.graph
+        if node.op == "placeholder" and node.name == name:
+            return node
+        first = next(iter(graph.nodes))
+        with graph.inserting_before(first) if last is None else graph.inserting_after(last):
+            new = graph.placeholder(name)
+        new.meta = {k: v for k, v in node.meta.items() if k != "partitioner_tag"}
+        node.replace_all_uses_with(new)
+        graph.erase_node(node)
+        self.replaced[node] = new
+        return new
+
+    def _final(self, node: fx.Node) -> fx.Node:
+        node = self._strip(self.replaced.get(node, node))
+        return self.replaced.get(node, node)
 
     @staticmethod
     def _clone(graph: fx.Graph, node: fx.Node) -> fx.Node:
-        value = node.meta["val"]
         after = node
         if node.op == "placeholder":
             after = [each for each in graph.nodes if each.op == "placeholder"][-1]
         with graph.inserting_after(after):
             clone = graph.call_function(torch.ops.aten.clone.default, (node,))
         clone.meta["partitioner_tag"] = "is_forward"
-        clone.meta["val"] = value.clone()
+        clone.meta["val"] = node.meta["val"].clone()
         return clone
 
 

@@ -10,13 +10,20 @@ from typing import Any
 
 from torch import Tensor, fx
 
+from capture import logs
 from capture.backends.aot import adapter
 from capture.backends.aot.assembly import assemble
 from capture.backends.aot.described import CannotTrace, Joint
+from capture.backends.aot.functional_adapter import lean_functional_mode
 from capture.backends.aot.numbers import reads_numbers
+from capture.backends.aot.recorder import record
 from capture.backends.aot.trace import Trace
+from capture.config import settings
+from capture.errors import UserError
 
-__all__ = ["trace_joint"]
+__all__ = ["trace_joint", "tracer_name"]
+
+_artifact = logs.artifact("aot")
 
 # Methods and functions that give a tensor other memory or free geometry.
 _NEW_MEMORY = frozenset(
@@ -28,12 +35,37 @@ _AUTOGRAD_STATE = frozenset(("register_hook", "retain_grad"))
 _UNROLLED = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
 
 
+def _record(found: Trace, inputs: list[Any], table: Any, mode: Any) -> fx.GraphModule:
+    return record(found.run, inputs, table, mode)
+
+
+def _make_fx(found: Trace, inputs: list[Any], table: Any, mode: Any) -> fx.GraphModule:
+    return adapter.trace_to_aten(found.run, inputs, table)
+
+
+_TRACERS = {"recorder": _record, "make_fx": _make_fx}
+_FUNCTIONAL_MODES = {"recorder": lean_functional_mode, "make_fx": adapter.functional_mode}
+
+
+def tracer_name() -> str:
+    """Return which tracer the settings ask for.
+
+    Raises:
+        UserError: there is none of this name.
+    """
+    name = settings.aot_tracer
+    if name not in _TRACERS:
+        raise UserError(f"config.aot_tracer is one of {', '.join(_TRACERS)}, not {name!r}")
+    return name
+
+
 def trace_joint(
     gm: fx.GraphModule,
     call: Callable[..., Any],
     tensors: Sequence[Tensor],
     decompositions: adapter.Decompositions | None,
     numbers: Sequence[Any] = (),
+    tracer: str | None = None,
 ) -> Joint:
     """Trace a graph of torch calls, forward and backward.
 
@@ -43,6 +75,8 @@ def trace_joint(
         tensors: the inputs; only their metadata is used.
         numbers: symbolic ints among the inputs.
         decompositions: operator to function, as for ``make_fx``.
+        tracer: ``recorder``, which leaves to ``make_fx`` what it cannot do, or ``make_fx``; if not
+            given, as in the settings.
 
     Raises:
         CannotTrace: this graph has to run eagerly.
@@ -59,17 +93,31 @@ def trace_joint(
         raise CannotTrace("an input is no plain strided tensor")
     with adapter.plain_state():
         reads = reads_numbers(gm)
-        mode = adapter.mode_of(tensors) if any(map(adapter.is_symbolic, tensors)) else None
+        symbolic = any(map(adapter.is_symbolic, tensors))
+        mode = adapter.mode_of(tensors) if symbolic else None
         mode = mode or adapter.fake_mode(reads)
-        fakes = adapter.fakes_of(mode, tensors)
-        found = Trace(
-            call,
-            [t.requires_grad for t in tensors],
-            [t.is_leaf for t in tensors],
-            any(getattr(node.target, "capture_backward", False) for node in gm.graph.nodes),
-        )
-        with mode, adapter.numbers_allowed(mode, reads):  # new tensors are to be fake, too
-            traced = found.trace([*fakes, *numbers], decompositions)
+        fast = (tracer or tracer_name()) == "recorder" and not (reads or symbolic or numbers)
+        for name in ("recorder", "make_fx") if fast else ("make_fx",):
+            fakes = adapter.fakes_of(mode, tensors)
+            found = Trace(
+                call,
+                [t.requires_grad for t in tensors],
+                [t.is_leaf for t in tensors],
+                any(getattr(node.target, "capture_backward", False) for node in gm.graph.nodes),
+                _FUNCTIONAL_MODES[name],
+            )
+            # New tensors are to be fake, too.
+            with mode, adapter.numbers_allowed(mode, reads):
+                try:
+                    traced = _TRACERS[name](found, [*fakes, *numbers], decompositions, mode)
+                    break
+                except CannotTrace:
+                    raise
+                except Exception as error:
+                    # Whatever happened: if it is an error of the program, make_fx raises it.
+                    if name == "make_fx":
+                        raise
+                    _artifact.debug("left to make_fx: %s: %s", type(error).__name__, error)
     if reads:
         if found.tangents:
             raise CannotTrace("it reads numbers out of tensors, and has a backward")

@@ -12,10 +12,10 @@ from torch import Tensor, fx
 
 from capture import logs
 from capture._native import disable_code
-from capture.backends.aot import adapter, runtime
+from capture.backends.aot import adapter, recorder_adapter, runtime
 from capture.backends.aot.described import CannotTrace, Joint
 from capture.backends.aot.held_numbers import can_hold, hold, split_numbers
-from capture.backends.aot.joint import trace_joint
+from capture.backends.aot.joint import trace_joint, tracer_name
 from capture.backends.aot.numbers import for_symbols
 from capture.backends.aot.toolchain import Boxed, Parts, Toolchain
 from capture.backends.aot.unknown_ops import reason_against
@@ -39,6 +39,7 @@ class Stage:
     """
 
     def __init__(self, gm: fx.GraphModule, toolchain: Toolchain) -> None:
+        tracer_name()  # an error of the program, not a reason to run eagerly
         self.gm = for_symbols(gm)
         self.toolchain = toolchain
         self.owned = dict([*gm.named_parameters(), *gm.named_buffers()])
@@ -241,7 +242,8 @@ class Stage:
             joint.gm.graph.eliminate_dead_code()
             joint.gm.recompile()
             return Parts(joint.gm, None, count, static, joint.mode)
-        forward, backward = self.toolchain.split(joint.gm, joint.fakes, count, static)
+        with recorder_adapter.lazy_code():
+            forward, backward = self.toolchain.split(joint.gm, joint.fakes, count, static)
         _drop_unused(forward, backward, count)
         return Parts(forward, backward, count, static, joint.mode)
 

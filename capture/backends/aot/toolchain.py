@@ -14,11 +14,11 @@ from typing import Any, Protocol, TypeAlias
 from torch import fx
 
 from capture.backends.aot import adapter
+from capture.backends.aot.partition import PartitionFn
 
 __all__ = [
     "Boxed",
     "Compiler",
-    "PartitionFn",
     "Parts",
     "SeparateCompilers",
     "Toolchain",
@@ -28,7 +28,6 @@ __all__ = [
 
 Boxed: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 Compiler: TypeAlias = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
-PartitionFn: TypeAlias = Callable[..., tuple[fx.GraphModule, fx.GraphModule]]
 
 
 @dataclasses.dataclass

@@ -50,7 +50,9 @@ class Trace:
         requires_grad: Sequence[bool],
         leaves: Sequence[bool],
         goes_backward: bool,
+        functional_mode: Callable[[], Any] = adapter.functional_mode,
     ) -> None:
+        self.functional_mode = functional_mode
         self.call = call
         self.goes_backward = goes_backward
         self.requires_grad = requires_grad
@@ -83,7 +85,8 @@ class Trace:
         """Trace forward and backward; return every value somebody may ask for."""
         count = len(self.requires_grad)
         self.numbers = primals[count:]
-        with adapter.functional_mode():
+        self.autocast = adapter.any_autocast()
+        with self.functional_mode():
             self._run(primals[:count])
             return self.values
 
@@ -116,11 +119,6 @@ class Trace:
             differentiable = self._without_freed(differentiable, sources)
         if differentiable:
             self._backward(differentiable, sources)
-
-    def trace(self, fakes: Sequence[Any], table: adapter.Decompositions | None) -> Any:
-        """Run, and return the record: a graph whose outputs are the values."""
-        self.autocast = adapter.any_autocast()
-        return adapter.trace_to_aten(self.run, fakes, table)
 
     def _read_inputs(
         self, arguments: Sequence[Tensor], edges: Sequence[Any], geometry: Sequence[Any]
