@@ -32,7 +32,7 @@ def _get_ident(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return ConstantVariable(ident)
 
 
-@rule(_thread.allocate_lock)
+@rule(*{_thread.allocate_lock, threading.Lock})  # the latter is the class since 3.13
 def _lock(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return None if args or kwargs else stamp(tracer, LockVariable(LOCK))
 
