@@ -23,6 +23,7 @@ from capture.errors import (
     RecompileError,
     SkipFrame,
     Unsupported,
+    UnsupportedPythonError,
     UserError,
 )
 from capture.guards.torch_kinds import state_is_foreign
@@ -68,7 +69,7 @@ class Converter:
             UserError,
         ):
             raise
-        except SkipFrame as signal:
+        except (SkipFrame, UnsupportedPythonError) as signal:
             site.skip = True
             if _breaks.enabled:
                 _breaks.info("%s is left to Python: %s", func.__qualname__, signal)

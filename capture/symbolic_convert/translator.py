@@ -17,7 +17,7 @@ import torch
 from capture import break_reasons as reasons
 from capture import polyfills
 from capture.config import settings as config
-from capture.errors import GraphBreak, Signal, SkipFrame
+from capture.errors import GraphBreak, Signal, SkipFrame, UnsupportedPythonError
 from capture.graph.foresight import Foresight
 from capture.graph.output_graph import OutputGraph
 from capture.guards.guard_set import GuardSet
@@ -490,7 +490,10 @@ class Translator:
 
     def make_frame(self, fn: FunctionVariable, names: dict[str, Variable]) -> Frame:
         """A frame of a Python function with its arguments bound."""
-        frame = Frame(fn.code, fn, fn.globals)
+        try:
+            frame = Frame(fn.code, fn, fn.globals)
+        except UnsupportedPythonError as error:
+            unsupported(reasons.UNKNOWN_CALLABLE, str(error))
         frame.locals = names
         code = fn.code
         for name, cell in zip(code.co_freevars, fn.closure, strict=True):

@@ -64,7 +64,12 @@ def as_python(tracer: Tracer, v: Variable) -> Any:
         return result
     if isinstance(v, SetVariable) and v.cls in (set, frozenset):
         members = [as_python(tracer, i) for i in v.entries(tracer).values()]
-        return MISSING if any(m is MISSING for m in members) else v.cls(members)
+        if any(m is MISSING for m in members):
+            return MISSING
+        if len(members) <= 1:
+            return v.cls(members)
+        real = v.real(tracer)  # one made anew might come in another order
+        return real if type(real) is v.cls else MISSING
     if isinstance(v, RangeVariable):
         return v.value
     if isinstance(v, SliceVariable):

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import capture
-from tests.conformance.test_cpython_finds import check
+from tests.conformance.test_cpython_finds import check, outcome
 
 
 @pytest.fixture(autouse=True)
@@ -553,5 +553,42 @@ def test_list_that_is_used_while_it_is_sorted(kind: str) -> None:
         except (ValueError, KeyError) as error:
             return str(error), items, seen
         return items, seen
+
+    check(fn)
+
+
+_COLLIDING = {28, 62, 38}  # a set made of its elements in order comes in another order
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: str(_COLLIDING),
+        lambda: f"{_COLLIDING}",
+        lambda: str([_COLLIDING]),
+        lambda: "%s" % (set([55, 36, 6, 22]),),  # noqa: UP031
+        lambda: str(set([6, 15, 79, 26, 76]) - {6}),
+        lambda: str(_COLLIDING.copy()),
+        lambda: str(frozenset(_COLLIDING)),
+    ],
+)
+def test_text_of_a_set_keeps_its_order(call: Callable[[], Any]) -> None:
+    check(call)
+
+
+def test_inlined_function_that_cannot_be_decoded_is_called_as_it_is() -> None:
+    scope: dict[str, Any] = {}
+    text = """
+def outer():
+    x = 1
+    def inner():
+        y = [x for x in [lambda: x]]
+        return [(lambda: x)() for x in [2, 3]], x
+    return inner()
+"""
+    exec(text, scope)
+
+    def fn() -> Any:
+        return outcome(scope["outer"])
 
     check(fn)
