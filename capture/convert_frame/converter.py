@@ -14,6 +14,7 @@ from capture import collector, counters, logs, stance
 from capture._native import Entry, Site
 from capture.cache import History, history_of
 from capture.config import settings as config
+from capture.convert_frame.constants_seen import many_constants
 from capture.convert_frame.options import Options
 from capture.convert_frame.piece import IDLE_LIMIT, Piece
 from capture.errors import (
@@ -168,6 +169,9 @@ class Converter:
                     f"other calls run eagerly. Last reason: {sentence}. Raise "
                     "capture.config.recompile_limit, or keep this from changing."
                 )
+                constants = many_constants(failures)
+                if constants is not None:
+                    text = f"{text} {constants}."
                 if config.fail_on_recompile_limit_hit or self.options.fullgraph:
                     raise FailOnRecompileLimitHit(text)
                 logs.warning_once("recompiles", (id(self), func.__code__), "%s", text)

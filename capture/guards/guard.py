@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from capture.sources import Scope, Source, UnreadableError, has_type
 
-__all__ = ["Guard", "Reference", "SourceGuard", "shorten"]
+__all__ = ["ConditionGuard", "Guard", "Reference", "SourceGuard", "shorten"]
 
 
 class Guard:
@@ -58,6 +59,46 @@ class SourceGuard(Guard):
     def difference(self, value: object) -> str:
         """One sentence on how this value differs from what is demanded."""
         raise NotImplementedError
+
+
+class ConditionGuard(Guard):
+    """A condition on the values of several sources.
+
+    Attributes:
+        sources: what the condition is on.
+    """
+
+    __slots__ = ()
+    sources: tuple[Source, ...]
+
+    @property
+    def fn(self) -> Callable[..., object]:
+        """The condition as a Python function of the values."""
+        raise NotImplementedError
+
+    @property
+    def readable(self) -> str:
+        """The condition with the names of the sources."""
+        raise NotImplementedError
+
+    def check(self, scope: Scope) -> bool:
+        try:
+            values = [source.read(scope) for source in self.sources]
+            return bool(self.fn(*values))
+        except Exception:
+            return False
+
+    def explain(self, scope: Scope) -> str:
+        parts = []
+        for source in self.sources:
+            try:
+                parts.append(f"{source} = {shorten(source.read(scope))}")
+            except UnreadableError:
+                parts.append(f"{source} is no longer there")
+        return f"`{self.readable}` no longer holds ({', '.join(parts)})"
+
+    def describe(self) -> str:
+        return self.readable
 
 
 class Reference:

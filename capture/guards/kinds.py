@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from capture.guards.guard import Guard, Reference, SourceGuard, shorten
+from capture.guards.guard import ConditionGuard, Guard, Reference, SourceGuard, shorten
 from capture.guards.torch_kinds import StateIs, TensorFacts, TensorMatch
 from capture.sources import Scope, Source, UnreadableError, dict_keys, has_type, type_has
 
@@ -419,7 +419,7 @@ class UnboundCell(BoundCell):
 
 
 @dataclass(frozen=True)
-class ExprHolds(Guard):
+class ExprHolds(ConditionGuard):
     """``fn`` of the sources' values is true: for conditions on sizes and numbers. The slow way."""
 
     __slots__ = ("fn", "sources", "text")
@@ -427,23 +427,8 @@ class ExprHolds(Guard):
     fn: Callable[..., object]
     text: str
 
-    def check(self, scope: Scope) -> bool:
-        try:
-            values = [source.read(scope) for source in self.sources]
-            return bool(self.fn(*values))
-        except Exception:
-            return False
-
-    def explain(self, scope: Scope) -> str:
-        parts = []
-        for source in self.sources:
-            try:
-                parts.append(f"{source} = {shorten(source.read(scope))}")
-            except UnreadableError:
-                parts.append(f"{source} is no longer there")
-        return f"`{self.text}` no longer holds ({', '.join(parts)})"
-
-    def describe(self) -> str:
+    @property
+    def readable(self) -> str:
         return self.text
 
 

@@ -5,8 +5,6 @@ Plain integer arithmetic is evaluated natively; everything else is left to Pytho
 those of ``csrc/shape_guards.c``. Must not know variables or graphs.
 """
 
-# ruff: noqa: D102 - what overrides do is what the base class says
-
 from __future__ import annotations
 
 import ast
@@ -15,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from capture.guards.guard import Guard, shorten
-from capture.sources import Scope, SizeSource, Source, StrideSource, UnreadableError, function_of
+from capture.guards.guard import ConditionGuard
+from capture.sources import SizeSource, Source, StrideSource, function_of
 
 __all__ = ["NumbersHold", "Program", "programs_of"]
 
@@ -46,7 +44,7 @@ _PLACE = re.compile(r"\ba(\d+)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class NumbersHold(Guard):
+class NumbersHold(ConditionGuard):
     """An expression over the sources' values, which are numbers, is true."""
 
     sources: tuple[Source, ...]
@@ -61,25 +59,6 @@ class NumbersHold(Guard):
     def readable(self) -> str:
         """The condition with the names of the sources."""
         return _PLACE.sub(lambda found: self.sources[int(found[1])].name, self.text)
-
-    def check(self, scope: Scope) -> bool:
-        try:
-            values = [source.read(scope) for source in self.sources]
-            return bool(self.fn(*values))
-        except Exception:
-            return False
-
-    def explain(self, scope: Scope) -> str:
-        parts = []
-        for source in self.sources:
-            try:
-                parts.append(f"{source} = {shorten(source.read(scope))}")
-            except UnreadableError:
-                parts.append(f"{source} is no longer there")
-        return f"`{self.readable}` no longer holds ({', '.join(parts)})"
-
-    def describe(self) -> str:
-        return self.readable
 
 
 class _Unusual(Exception):

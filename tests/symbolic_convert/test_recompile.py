@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import pytest
 import torch
 
@@ -30,6 +32,47 @@ def test_limit_is_said_once(caplog):
         for i in range(6):
             f(X, "a" * i)
     assert sum("recompile limit" in r.getMessage() for r in caplog.records) == 1
+
+
+def _said_at_the_limit(caplog, fn, *calls):
+    caplog.clear()
+    caplog.set_level("WARNING", logger="capture")
+    f = capture.compile(fn, backend="eager")
+    with capture.config.patch(recompile_limit=4):
+        for args in calls:
+            f(*args)
+    (text,) = [r.getMessage() for r in caplog.records if "recompile limit" in r.getMessage()]
+    return text
+
+
+def test_the_source_of_many_constants_is_named_with_the_remedy(caplog):
+    text = _said_at_the_limit(
+        caplog, lambda x, word: x + len(word), *[(X, "a" * n) for n in range(1, 7)]
+    )
+    assert "`word`" in text
+    assert "4 constants: 'aaaa', 'aaa', 'aa', 'a'" in text
+    assert "one function for each value" in text
+
+
+def test_enum_members_are_named_as_constants(caplog):
+    mode = enum.Enum("mode", "a b c d e f")
+
+    def program(x, m):
+        return x + 1 if m is mode.a else x + 2
+
+    text = _said_at_the_limit(caplog, program, *[(X, m) for m in mode])
+    assert "`m`" in text
+    assert "mode.d, mode.c, mode.b, mode.a" in text
+
+
+def test_a_size_that_is_taken_for_a_constant_is_named_with_its_line(caplog):
+    def program(x):
+        return x + 1, [0] * x.shape[0]
+
+    text = _said_at_the_limit(caplog, program, *[(torch.ones(n),) for n in range(2, 9)])
+    assert "`x.shape[0]`" in text
+    assert "test_recompile.py" in text
+    assert "move it out of the compiled function" in text
 
 
 def test_limit_can_be_an_error():
