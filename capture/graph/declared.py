@@ -28,6 +28,8 @@ def written_by(
     Raises:
         CannotPropagate: if it could fail on these arguments.
     """
+    if isinstance(target, GraphFunction) and target.effect:
+        return []
     writes = _WRITES.get(id(target))
     return None if writes is None else writes(args, kwargs, state)
 

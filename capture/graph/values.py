@@ -166,6 +166,7 @@ class GraphFunction:
     Attributes:
         stand_in: what propagation calls in its place, if the callable itself does not do.
         capture_traceable: whether it does the same each time, so that a backend may record it once.
+        effect: whether it returns None and changes something that metadata does not tell.
     """
 
     def __init__(
@@ -174,12 +175,15 @@ class GraphFunction:
         call: Callable[..., Any],
         stand_in: Callable[..., Any] | None = None,
         traceable: bool = True,
+        *,
+        effect: bool = False,
     ) -> None:
         self.__name__ = self.__qualname__ = name
         self.__module__ = "capture.functions"
         self.call = call
         self.stand_in = stand_in
         self.capture_traceable = traceable
+        self.effect = effect
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it."""

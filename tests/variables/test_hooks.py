@@ -108,6 +108,53 @@ def test_hook_of_an_escaping_tensor_runs_in_the_callers_backward(check):
     check(f, (leaf(3),))
 
 
+def clamped(w):
+    y = w * 2
+    y.register_hook(lambda grad: torch.clamp(grad, -0.1, 0.1))
+    y.sin().sum().backward()
+    return w.grad
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [changed_gradient, clamped])
+def test_hook_that_only_computes_is_in_the_graph(check, backend, program):
+    check.inner = backend
+    assert check(program, (leaf(3),), fullgraph=True).graphs == 1
+
+
+def test_hook_reads_what_it_refers_to_when_it_runs(check):
+    def f(w):
+        factor = 2
+        y = w * 2
+        y.register_hook(lambda grad: grad * factor)
+        factor = 5
+        y.sum().backward()
+        return w.grad
+
+    check(f, (leaf(3),))
+
+
+def test_hook_reads_attributes_when_it_runs(check):
+    def program(decorate):
+        class Net(nn.Module):
+            scale = 2.0
+
+            def forward(self, w):
+                y = w * 2
+                y.register_hook(lambda grad: grad * self.scale)
+                return y.sum()
+
+        net, w = Net(), leaf(3)
+        forward = decorate(net)
+        for scale in (3.0, 4.0, 5.0):
+            loss = forward(w)
+            net.scale = scale
+            loss.backward()
+        return w.grad
+
+    check.script(program)
+
+
 # --- hooks that are there before ------------------------------------------------------------------
 
 

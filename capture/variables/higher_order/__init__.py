@@ -9,7 +9,8 @@ from capture.variables.higher_order import (
     autograd_function,
     checkpoint,
     control_flow,
+    tensor_hooks,
     transforms,
 )
 
-__all__ = ["autograd_function", "checkpoint", "control_flow", "transforms"]
+__all__ = ["autograd_function", "checkpoint", "control_flow", "tensor_hooks", "transforms"]
