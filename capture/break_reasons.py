@@ -114,6 +114,17 @@ WITHIN_GRAPH_ERROR = BreakReason(
     ["Move the try statement outwards or the operator out of it to keep one graph."],
 )
 
+SIZE_DEPENDS_ON_DATA = BreakReason(
+    "CAP0024",
+    "a size that depends on data has to be known",
+    "{what}.",
+    [
+        "Say what is known of the size in front of this line: torch._check(n <= limit), "
+        "torch._check(n != 0) or torch._check(a.shape[0] == b.shape[0]).",
+        "Keep sizes static: torch.where(mask, x, other) in the place of x[mask].",
+    ],
+)
+
 CATALOGUE: tuple[BreakReason, ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, BreakReason)
 )

@@ -35,6 +35,8 @@ class FrameFamily:
     """Instructions executed symbolically; of interest while no piece worked on a tensor."""
     works: bool = False
     """Whether a piece worked on a tensor."""
+    takes_data: bool = True
+    """False once the backend refused numbers and sizes that depend on data."""
 
 
 @dataclass

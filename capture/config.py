@@ -52,10 +52,10 @@ class Settings:
     """Inputs that are symbolic from the first call on: names as in the logs, with wildcards."""
     capture_without_tensors: bool = False
     """Keep what was captured of a frame without tensor work, to test capture itself."""
-    capture_scalar_outputs: bool = False
-    """Capture ``Tensor.item()`` instead of breaking the graph."""
-    capture_dynamic_output_shape_ops: bool = False
-    """Capture operators whose output shape depends on data instead of breaking the graph."""
+    capture_scalar_outputs: bool = True
+    """Capture ``Tensor.item()`` and its like: the graph breaks where the program needs to know."""
+    capture_dynamic_output_shape_ops: bool = True
+    """Capture operators whose output shape depends on data, with sizes that the graph tells."""
     aot_tracer: str = "recorder"
     """Who traces for the AOT stage: ``recorder``, or torch's ``make_fx``, to compare with."""
 

@@ -172,6 +172,13 @@ class GraphBreak(Signal):
         return self.describe()
 
 
+class DataRefused(Signal):
+    """Raised by a backend that cannot compile numbers and sizes that depend on data.
+
+    The piece is captured again, with breaks where they come from.
+    """
+
+
 class SkipFrame(Signal):
     """Gives up the whole frame: it runs eagerly, now and later."""
 

@@ -25,6 +25,7 @@ PRIVATE_FILES = {
     "backends/aot/unknown_ops.py": "what is registered for an operator",
     "backends/inductor/adapter.py": "Inductor's inner compile functions and settings",
     "backends/boxed.py": "the C functions of operators",
+    "graph/data_sizes.py": "the operator that asserts in ATen graphs",
     "graph/declared.py": "the function that a sparse optimizer comes down to",
     "graph/fake.py": "fake tensors",
     "graph/fx_adapter.py": "appending to FX graphs",

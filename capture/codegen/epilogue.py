@@ -163,6 +163,8 @@ class Codegen:
 
     def number(self, v: ScalarVariable) -> str:
         """A number that follows from sizes: computed anew from what the guard tree read of them."""
+        if not v.known:
+            return self.output(v.scalar)
         known = self._names.get(id(v))
         if known is None:
             self._keep.append(v)

@@ -19,6 +19,7 @@ from capture.convert_frame.options import Options
 from capture.convert_frame.piece import IDLE_LIMIT, Piece
 from capture.errors import (
     BackendCompilerFailed,
+    DataRefused,
     FailOnRecompileLimitHit,
     InternalError,
     RecompileError,
@@ -117,6 +118,9 @@ class Converter:
             try:
                 entry = piece.make()
             except Restart:
+                continue
+            except DataRefused:
+                family.takes_data = False
                 continue
             finally:
                 family.works = family.works or bool(piece.tracer.tensors)

@@ -86,6 +86,7 @@ class Piece:
         policy = Policy(self.options.dynamic, history.seen, static=static)
         self.tracer = Translator(self.name, func, policy, attempts, self.family.run_loops)
         self.given = self.tracer.given  # by their place among the values
+        self.tracer.graph.takes_data = self.family.takes_data and not static
         if not self.family.works:
             self.tracer.idle_limit = IDLE_LIMIT - self.family.idle
 

@@ -37,7 +37,7 @@ from capture.graph.sample import place_in_autograd, quiet, stop_spending
 from capture.graph.symbols import Shapes
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta
 
-__all__ = ["lacks_rule", "make_fake", "mode_of", "reason_of", "running"]
+__all__ = ["asks_for_data", "lacks_rule", "make_fake", "mode_of", "reason_of", "running"]
 
 KNOWN_VERSIONS = ("2.13.", "2.14.")
 
@@ -295,6 +295,14 @@ def running(
 def lacks_rule(error: BaseException) -> bool:
     """Tell whether a run failed because an operator has no rule for metadata."""
     return isinstance(error, UnsupportedOperatorException)
+
+
+def asks_for_data(error: BaseException) -> bool:
+    """Tell whether a run failed because data decides something."""
+    if isinstance(error, DynamicOutputShapeException | DataDependentOutputException):
+        return True
+    shapes = sys.modules.get("torch.fx.experimental.symbolic_shapes")
+    return shapes is not None and isinstance(error, shapes.GuardOnDataDependentSymNode)
 
 
 def reason_of(error: BaseException) -> str | None:

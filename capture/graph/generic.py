@@ -20,7 +20,7 @@ from capture.graph.symbols import Dim, Shapes
 from capture.graph.tensor_meta import TensorMeta
 from capture.graph.values import SizeValue
 
-__all__ = ["Point", "aligned", "liftable", "point_for"]
+__all__ = ["Point", "aligned", "is_uniform", "liftable", "point_for"]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -50,8 +50,18 @@ _ELEMENTWISE = _words("""
     add sub mul div truediv true_divide iadd isub imul itruediv maximum minimum eq ne lt le gt ge
     where masked_fill mse_loss bitwise_and bitwise_or and or and_ or_ logical_and logical_or pow
 """)
+# and these may give back, or share memory with, what they are given
+_MAY_SHARE = _words("""
+    view reshape contiguous expand expand_as split chunk unbind to float half bfloat16 double bool
+    long int getitem clone squeeze type_as dropout
+""")
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 _MOST_SYMBOLS = 4
+
+
+def is_uniform(name: str) -> bool:
+    """Tell whether an operator does the same with all sizes, zero and one included."""
+    return name in _GENERIC and name not in _MAY_SHARE
 
 
 class Point:

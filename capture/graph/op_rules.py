@@ -57,9 +57,10 @@ _LEAVES_GRAPH = _words("""
     is_nonzero equal allclose is_set_to __repr__ __str__ __format__ _local_scalar_dense
     __cuda_array_interface__
 """)
-_DATA_DEPENDENT_SHAPE = _words("""
+# ... or data decides the size of the result
+SHAPED_BY_DATA = _words("""
     nonzero argwhere masked_select unique unique_consecutive _unique _unique2
-    unique_dim bincount combinations
+    unique_dim bincount combinations repeat_interleave
 """)
 _UNTRACEABLE = _words("""
     backward register_hook register_post_accumulate_grad_hook retain_grad share_memory_ is_shared
@@ -304,8 +305,6 @@ def classify_method(name: str) -> Rule:
     """Return the rule for a method call on a plain tensor."""
     if name in _LEAVES_GRAPH:
         return Rule(RuleKind.BREAK, name, "its result is a Python value that depends on data")
-    if name in _DATA_DEPENDENT_SHAPE:
-        return Rule(RuleKind.BREAK, name, "the shape of its result depends on data")
     if name in _UNTRACEABLE:
         return Rule(RuleKind.BREAK, name, "it cannot be expressed in a graph")
     if name in _CONSTANT_METHODS:
@@ -410,7 +409,7 @@ _KERNEL_MODULES = _words(
 
 
 def _by_name(name: str) -> Rule | None:
-    if name in _LEAVES_GRAPH or name in _DATA_DEPENDENT_SHAPE or name in _UNTRACEABLE:
+    if name in _LEAVES_GRAPH or name in _UNTRACEABLE:
         return classify_method(name)
     if name in _BREAK_PYTHON or name in _BREAK_FUNCTIONAL:
         return Rule(RuleKind.BREAK, name, "it cannot be expressed in a graph")

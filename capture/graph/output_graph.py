@@ -19,8 +19,8 @@ from capture import collector, logs
 from capture.backends.boxed import BoxedCodeGen, EitherWay, takes_boxed_graph
 from capture.backends.registry import backend_name
 from capture.config import settings
-from capture.errors import BackendCompilerFailed
-from capture.graph import fake, op_rules
+from capture.errors import BackendCompilerFailed, DataRefused
+from capture.graph import data_sizes, fake, op_rules
 from capture.graph.arguments import Arguments
 from capture.graph.derived import DerivedValue
 from capture.graph.fx_adapter import (
@@ -31,6 +31,7 @@ from capture.graph.fx_adapter import (
 )
 from capture.graph.gradients import gradient_meta, gradients, leaf_gradients
 from capture.graph.history import History, check, is_open, is_rewritten, leaves_behind, release
+from capture.graph.lifted_numbers import NUMBER, lift, lift_condition
 from capture.graph.links import MAYBE, UNKNOWN
 from capture.graph.propagate import (
     ConstantResult,
@@ -38,6 +39,7 @@ from capture.graph.propagate import (
     InputResult,
     OperatorError,
     Outcome,
+    SequenceResult,
     SizeResult,
     ViewResult,
     memo,
@@ -47,8 +49,8 @@ from capture.graph.propagate import (
 from capture.graph.shadow import Shadow
 from capture.graph.size_nodes import SizeNodes
 from capture.graph.state import TorchState, applied, restored, snapshot
-from capture.graph.symbols import Dim, Shapes
-from capture.graph.tensor_meta import CannotPropagate, TensorMeta, meta_of
+from capture.graph.symbols import Dim, Inexpressible, Shapes
+from capture.graph.tensor_meta import CannotPropagate, DependsOnData, TensorMeta, meta_of
 from capture.graph.values import ScalarValue, SizeValue, StateToken, TensorValue, ViewKind
 from capture.graph.verify import verify
 
@@ -92,6 +94,10 @@ class OutputGraph:
         no_views: the keys of inputs that must not be views: autograd could refuse a write then.
         drawing: the nodes that draw random numbers.
         shapes: what is decided about symbolic sizes; None while all sizes are static.
+        takes_data: whether numbers out of tensors, and sizes that depend on data, may come into it.
+        data_dependent: whether it has numbers out of tensors, or sizes that depend on data.
+        data_sizes: whether it has such sizes.
+        assumes: whether something is assumed of them: the graph raises if it does not hold.
     """
 
     layout_known = True
@@ -126,6 +132,10 @@ class OutputGraph:
         self.writes: dict[fx.Node, set[int]] = {}
         self.drawing: set[fx.Node] = set()
         self.shapes: Shapes | None = None
+        self.takes_data = True
+        self.data_dependent = False
+        self.data_sizes = False
+        self.assumes = False
         self._size_nodes: SizeNodes | None = None
         self._derived: dict[object, DerivedValue] = {}
 
@@ -190,9 +200,9 @@ class OutputGraph:
 
     def add_scalar_input(self, name: str, number: int | float | bool, key: object) -> ScalarValue:
         """Make a Python number an input."""
-        return ScalarValue(
-            self._placeholder(name, number, key), type(number), number, is_input=True
-        )
+        node = self._placeholder(name, number, key)
+        node.meta[NUMBER] = type(number)
+        return ScalarValue(node, type(number), number, is_input=True)
 
     def derived_number(self, name: str, example: int | float | bool, key: object) -> DerivedValue:
         """Return a number that is computed before the graph, an input once it is used."""
@@ -209,18 +219,62 @@ class OutputGraph:
         Raises:
             CannotPropagate: if the tensor has no such number, or not of one type.
         """
-        meta = tensor.meta
+        pytype = self._number_type(tensor.meta)
+        if any(size != 1 for size in tensor.meta.shape):
+            raise CannotPropagate(f"item() of a tensor of shape {list(tensor.meta.shape)}")
+        node = self._node("call_method", "item", (tensor.node,), {}, frame_summary)
+        return self._number(node, pytype)
+
+    def items(self, tensor: TensorValue, frame_summary: FrameSummary = None) -> list[ScalarValue]:
+        """Add ``tensor.tolist()`` of a tensor with one static dimension; its numbers.
+
+        Raises:
+            CannotPropagate: if the tensor has no such numbers, or not of one type.
+        """
+        pytype = self._number_type(tensor.meta)
+        whole = self._node("call_method", "tolist", (tensor.node,), {}, frame_summary)
+        found = []
+        for place in range(tensor.meta.shape[0]):
+            part = append_node(
+                self.graph, "call_function", "getitem", operator.getitem, (whole, place), {}
+            )
+            self._parts.append(part)
+            found.append(self._number(part, pytype))
+        return found
+
+    def number_of(
+        self,
+        function: Callable[..., Any],
+        tensors: list[TensorValue],
+        pytype: type,
+        frame_summary: FrameSummary = None,
+    ) -> ScalarValue:
+        """Add a call that takes a number out of tensors and cannot fail.
+
+        Raises:
+            CannotPropagate: if that is not for this graph, or for such tensors.
+        """
+        for tensor in tensors:
+            self._number_type(tensor.meta)
+        arguments = tuple(tensor.node for tensor in tensors)
+        node = self._node("call_function", function, arguments, {}, frame_summary)
+        return self._number(node, pytype)
+
+    def _number(self, node: fx.Node, pytype: type) -> ScalarValue:
+        node.meta[NUMBER] = pytype
+        self.data_dependent = True
+        return ScalarValue(node, pytype, None)
+
+    def _number_type(self, meta: TensorMeta) -> type:
         pytype = _NUMBER_TYPES.get(meta.dtype)
-        if pytype is None or any(size != 1 for size in meta.shape) or not meta.is_plain:
-            raise CannotPropagate(f"item() of {meta.dtype} {list(meta.shape)}")
-        return ScalarValue(
-            self._node("call_method", "item", (tensor.node,), {}, frame_summary), pytype, None
-        )
+        if pytype is None or not meta.is_plain:
+            raise CannotPropagate(f"numbers out of a tensor of type {meta.dtype}")
+        return pytype
 
     def symbolic(self) -> Shapes:
         """Return what symbolic sizes are made of; the graph has some from now on."""
         if self.shapes is None:
-            self.shapes = Shapes()
+            self.shapes = Shapes(self.takes_data)
             self._size_nodes = SizeNodes(self.graph, self.shapes, self._placeholder)
         return self.shapes
 
@@ -249,6 +303,8 @@ class OutputGraph:
     def _gradient_meta(self, leaf: TensorMeta) -> TensorMeta:
         if not leaf.is_symbolic:
             return gradient_meta(leaf)
+        if data_sizes.depends_on_data(leaf):
+            raise DependsOnData("the gradient of a leaf whose size depends on data")
         if not self.is_contiguous(leaf, torch.contiguous_format):
             raise CannotPropagate("the gradient of a leaf with symbolic strides")
         return TensorMeta(leaf.shape, leaf.stride, leaf.dtype, leaf.device)
@@ -320,21 +376,21 @@ class OutputGraph:
             if shapes is not None and not found.sizes:
                 if not any(value.meta.is_symbolic for value in tensors):
                     shapes = None
-            outcome = propagate(
-                kind,
-                target,
-                args,
-                kwargs,
-                tensors,
-                found.scalars,
-                self._state,
-                found.sizes,
-                shapes,
-            )
-            if shapes is not None:
+            call = (kind, target, args, kwargs, tensors, found.scalars, self._state, found.sizes)
+            try:
+                outcome = propagate(*call, shapes)
+            except DependsOnData:
+                if shapes is not None or not self._takes_data_sizes():
+                    raise
+                shapes = self.symbolic()
+                outcome = propagate(*call, shapes)
+            if shapes is None:
+                if op_rules.lives_on(target):
+                    remember(key, outcome)
+            elif not self._check_told(outcome, shapes):
                 shapes.memo[key] = outcome
-            elif op_rules.lives_on(target):
-                remember(key, outcome)
+        if self.shapes is not None:
+            self.settle_assumptions()
         if outcome.written:
             self._check_write(outcome, tensors)
         self.uses_rng = self.uses_rng or outcome.uses_rng
@@ -366,8 +422,98 @@ class OutputGraph:
             if result.meta.requires_grad:
                 self._record(value, result.links, tensors)
             self._by_view_group[group] = [value]
+            if self.shapes is not None and result.meta.is_symbolic:
+                self._tell(value)
             return value
-        return self._result(result, node, tensors)
+        made = self._result(result, node, tensors)
+        if self.shapes is not None:
+            self._tell(made)
+        return made
+
+    # --- sizes that depend on data ---------------------------------------------------------------
+
+    def _takes_data_sizes(self) -> bool:
+        """Tell whether operators may bring sizes that depend on data into this graph."""
+        return self.takes_data and settings.capture_dynamic_output_shape_ops
+
+    def _check_told(self, outcome: Outcome, shapes: Shapes) -> bool:
+        """Tell whether a result has sizes of its own; a node can tell each of them.
+
+        Raises:
+            CannotPropagate: if it cannot, or if the graph takes none.
+        """
+        dims = list(data_sizes.dims_of(outcome.result))
+        for _, meta in outcome.changed:
+            dims += [n for n in (*meta.shape, *meta.stride) if type(n) is Dim]
+        needed = {s for dim in dims for s in dim.expr.free_symbols if not shapes.is_known(s)}
+        if not needed:
+            return False
+        if not self._takes_data_sizes():
+            raise DependsOnData("the size of a result depends on data")
+        if not needed <= {dim.expr for dim in _sizes_of(outcome.result)}:
+            raise DependsOnData("a size of the result depends on data in a way that is not told")
+        return True
+
+    def _tell(self, result: Any) -> None:
+        """Note what tells the sizes that depend on data; behind the operator that brings them."""
+        if isinstance(result, tuple | list):
+            for item in result:
+                self._tell(item)
+        elif isinstance(result, TensorValue):
+            shapes = self.symbolic()
+            for place, n in enumerate(result.meta.shape):
+                if type(n) is Dim and n.expr.is_Symbol and not shapes.is_known(n.expr):
+                    arguments = (result.node, place)
+                    node = append_node(self.graph, "call_method", "size", "size", arguments, {})
+                    node.meta[NUMBER] = int
+                    self._parts.append(node)
+                    shapes.tell(n.expr, node)
+                    self.data_dependent = self.data_sizes = True
+
+    def settle_assumptions(self) -> None:
+        """Assert in the graph what was assumed of sizes that depend on data.
+
+        Raises:
+            CannotPropagate: if the piece could not start again where an assumption does not hold.
+        """
+        shapes = self.symbolic()
+        known = {*shapes.inputs, *shapes.told}
+        for relation in shapes.assumptions(known):
+            if self.mutates_inputs or self._size_nodes is None:
+                raise DependsOnData(f"{relation} has to hold, behind a change")
+            try:
+                node = self._size_nodes.node_of(relation)
+            except Inexpressible as error:
+                raise DependsOnData(str(error)) from None
+            append_node(self.graph, "call_function", "assume", data_sizes.assume, (node,), {})
+            shapes.asserted(relation)
+            self.assumes = True
+
+    def as_dim(self, scalar: ScalarValue) -> Any:
+        """Return the int or ``Dim`` of an int that the graph computes, or None."""
+        if scalar.pytype is not int or not self._takes_data_sizes():
+            return None
+        return lift(self.symbolic(), scalar.node, self._number_inputs())
+
+    def _number_inputs(self) -> dict[fx.Node, tuple[Any, Any]]:
+        rows = zip(self.placeholders, self.inputs, self.examples, strict=True)
+        return {node: (key, example) for node, key, example in rows}
+
+    def assume_number(self, condition: ScalarValue) -> None:
+        """Take for granted that a bool of the graph is true; else the piece runs in Python.
+
+        Raises:
+            CannotPropagate: if the piece could not start again there, or if it is false.
+        """
+        if self.mutates_inputs:
+            raise DependsOnData("a condition, behind a change")
+        shapes = self.symbolic()
+        relation = lift_condition(shapes, condition.node, self._number_inputs())
+        if isinstance(relation, torch.SymBool):
+            shapes.assume(relation)
+            self.settle_assumptions()
+        append_node(self.graph, "call_function", "assume", data_sizes.assume, (condition.node,), {})
+        self.assumes = True
 
     def _node(
         self,
@@ -727,6 +873,7 @@ class OutputGraph:
         if type(example) not in (int, float, bool):
             raise CannotPropagate(f"a number computed as a {type(example).__name__}")
         node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
+        node.meta[NUMBER] = type(example)
         self.may_raise = self.may_raise or not _is_total(op_rules.name_of(target), numbers)
         return ScalarValue(node, type(example), example if known else None)
 
@@ -796,7 +943,9 @@ class OutputGraph:
         Raises:
             BackendCompilerFailed: whatever the backend raises.
         """
-        symbolic = self.shapes is not None and not takes_boxed_graph(backend)
+        symbolic = (
+            self.shapes is not None and bool(self.shapes.inputs) and not takes_boxed_graph(backend)
+        )
         self.graph.output(tuple(value.node for value in outputs))
         for part in reversed(self._parts):
             if not part.users:
@@ -815,6 +964,9 @@ class OutputGraph:
         if takes_boxed_graph(backend):
             self.graph.set_codegen(BoxedCodeGen())
         gm = make_graph_module(self.graph, self.name)
+        gm.meta["capture_mutates"] = self.mutates_inputs
+        gm.meta["capture_data"] = self.data_sizes
+        gm.meta["capture_takes_data"] = self.takes_data and self.data_dependent
         self._log(gm)
         if settings.verify:
             verify(gm, kept, len(outputs), self.shapes)
@@ -822,6 +974,8 @@ class OutputGraph:
         try:
             with collector.resumed():
                 fn = backend(gm, kept)
+        except DataRefused:
+            raise
         except Exception as error:
             raise BackendCompilerFailed(name, error) from error
         if isinstance(fn, EitherWay):
@@ -896,6 +1050,16 @@ def _history(links: tuple[int, ...], tensors: list[TensorValue]) -> History:
             if history is not None:
                 parents.append(history)
     return History(parents, open=MAYBE in links)
+
+
+def _sizes_of(result: Any) -> list[Dim]:
+    """Return the symbolic sizes of an outcome's tensors, strides left out."""
+    meta = getattr(result, "meta", None)
+    found = [n for n in meta.shape if type(n) is Dim] if isinstance(meta, TensorMeta) else []
+    if type(result) is SequenceResult:
+        for item in result.items:
+            found += _sizes_of(item)
+    return found
 
 
 _state_keys: dict[TorchState, int] = {}

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import torch
 
 from capture.errors import CaptureError
-from capture.graph import declared, fake, generic, op_rules, sample
+from capture.graph import data_sizes, declared, fake, generic, op_rules, sample
 from capture.graph.arguments import substitute
 from capture.graph.links import Links
 from capture.graph.recording import Decisions, Recording
 from capture.graph.state import TorchState, applied
 from capture.graph.symbols import Dim, Inexpressible, Shapes
-from capture.graph.tensor_meta import CannotPropagate, TensorMeta, meta_of
+from capture.graph.tensor_meta import CannotPropagate, DependsOnData, TensorMeta, meta_of
 from capture.graph.values import GraphFunction, ScalarValue, SizeValue, TensorValue, ViewKind
 
 __all__ = [
@@ -242,7 +242,15 @@ class _Call:
         """Find out what the call does."""
         if self.shapes is not None:
             found = self.run_on_generic_sizes(state)
-            return self.run_on_fakes(state) if found is None else found
+            if found is not None:
+                return found
+            found = self.run_on_fakes(state)
+            if any(map(data_sizes.depends_on_data, self.metas)) or any(
+                value.dim.hint is None for value in self.sizes
+            ):
+                self.try_out(found, state)
+                found = found._replace(may_raise=True)
+            return found
         outcome = self.run_on_samples(state)
         return self.run_on_fakes(state) if outcome is None else outcome
 
@@ -268,6 +276,43 @@ class _Call:
         except (OperatorError, CannotPropagate):
             return None
         return None if outcome is None else _lifted(outcome, point)
+
+    def try_out(self, outcome: Outcome, state: TorchState) -> None:
+        """Compare what fake tensors say of sizes that depend on data with runs on real tensors.
+
+        Raises:
+            CannotPropagate: if something is different for some number, or nothing can be tried.
+        """
+        shapes = self.shapes
+        assert shapes is not None
+        dims = [value.dim for value in self.sizes]
+        for numbers in data_sizes.points(self.metas, dims, shapes):
+            twin = _Call(
+                self.kind, self.target, self.args, self.kwargs, self.tensors, self.scalars, (), None
+            )
+            try:
+                twin.metas = [numbers.at(meta) for meta in self.metas]
+                twin.numbers = {id(value): numbers.of(value.dim) for value in self.sizes}
+            except Inexpressible:
+                continue
+            twin.probe = self.probe
+            twin.is_generic = True
+            try:
+                found = twin.run_on_samples(state)
+            except OperatorError:
+                continue  # so it does when the graph runs
+            except DependsOnData:
+                return  # its result has a size of its own
+            if found is None:
+                if self.name in _SURE or generic.is_uniform(self.name):
+                    return
+                raise DependsOnData(f"what {self.name} does if a size is zero or one")
+            if (
+                found.written != outcome.written
+                or [n for n, _ in found.changed] != [n for n, _ in outcome.changed]
+                or not data_sizes.matches(outcome.result, found.result, numbers)
+            ):
+                raise DependsOnData(f"what {self.name} does depends on a size that data decides")
 
     def run_for_any_number(self, state: TorchState) -> Outcome:
         """Find out what the call does whatever the numbers of the graph are.
@@ -334,7 +379,7 @@ class _Call:
         except Exception as caught:
             error = caught.with_traceback(None)
         if recording.depends_on_data in op_rules.ALWAYS_DATA_DEPENDENT and not recording.asks:
-            raise CannotPropagate(f"the result of {recording.depends_on_data} depends on data")
+            raise DependsOnData(f"the result of {recording.depends_on_data} depends on data")
         judged = recording.names - {"aten::_local_scalar_dense"} if checks else recording.names
         if recording.depends_on_data or not op_rules.safe_on_samples(judged):
             return None
@@ -430,7 +475,7 @@ class _Call:
         """
         reason = fake.reason_of(error)
         if reason is not None:
-            return CannotPropagate(reason)
+            return DependsOnData(reason) if fake.asks_for_data(error) else CannotPropagate(reason)
         if self.shapes is not None:  # the error's text would hold for the sizes of this call only
             text = str(error).splitlines()
             return CannotPropagate(f"{type(error).__name__}: {text[0] if text else ''}")
@@ -480,6 +525,8 @@ def _lists_tensor(arg: Any) -> bool:
     return False
 
 
+# runs on zeros do not show them, and they do the same with all sizes
+_SURE = op_rules.SHAPED_BY_DATA | op_rules.RAISING_ON_INTEGERS | {"mod", "imod", "floordiv"}
 _DECIDES = "a number of the graph may decide the result of {}"
 _PROBES = (0.0, 1.0, 0.5)
 _MOST_WAYS = 8  # to answer what a call asks about data

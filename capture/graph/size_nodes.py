@@ -20,6 +20,15 @@ _OPERATORS: dict[str, tuple[str, Callable[..., Any]]] = {
     "*": ("mul", operator.mul),
     "//": ("floordiv", operator.floordiv),
     "%": ("mod", operator.mod),
+    "==": ("eq", operator.eq),
+    "!=": ("ne", operator.ne),
+    "<": ("lt", operator.lt),
+    "<=": ("le", operator.le),
+    ">": ("gt", operator.gt),
+    ">=": ("ge", operator.ge),
+    "and": ("and_", operator.and_),
+    "or": ("or_", operator.or_),
+    "not": ("sym_not", torch.sym_not),
     "max": ("sym_max", torch.sym_max),
     "min": ("sym_min", torch.sym_min),
 }
@@ -47,12 +56,23 @@ class SizeNodes:
         Raises:
             Inexpressible: if plain integer arithmetic cannot compute it.
         """
-        found = self._known.get(dim.expr)
+        return self.node_of(dim.expr)
+
+    def node_of(self, expr: Any) -> fx.Node:
+        """Return the node for an expression, or for a relation.
+
+        Raises:
+            Inexpressible: if plain integer arithmetic cannot compute it.
+        """
+        found = self._known.get(expr)
         if found is None:
-            found = self._known[dim.expr] = fold(dim.expr, self._symbol, self._apply)
+            found = self._known[expr] = fold(expr, self._symbol, self._apply)
         return found
 
     def _symbol(self, symbol: Any) -> fx.Node:
+        told: fx.Node | None = self._shapes.told.get(symbol)
+        if told is not None:
+            return told
         number = self._shapes.inputs.get(symbol)
         if number is None:
             raise Inexpressible(f"{symbol} is no input")

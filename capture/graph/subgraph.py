@@ -35,6 +35,7 @@ class SubGraph(OutputGraph):
         super().__init__(name, parent.state if state is None else state)
         self.parent = parent
         self.shapes = parent.shapes
+        self.takes_data = False
         self._sizes: dict[Dim, SizeValue] = {}
         self.lifted: list[TensorValue | ScalarValue] = []
         self._inner: dict[int, Any] = {}
@@ -108,6 +109,10 @@ class SubGraph(OutputGraph):
     def writes_own_input(self) -> bool:
         """True if the memory of some input is written to, or its metadata changed."""
         return bool(self._dirty)
+
+    def _number_type(self, meta: TensorMeta) -> type:
+        """Numbers out of tensors stay out of functions: nothing could hand them over."""
+        raise CannotPropagate("a number is taken out of a tensor in a function inside the graph")
 
     def is_own(self, value: TensorValue) -> bool:
         """True for a value of this graph; others are lifted when they are used."""

@@ -12,15 +12,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from capture.config import settings
 from capture.errors import CaptureError
 
-__all__ = ["Condition", "Dim", "Inexpressible", "Shapes", "SymbolInput", "fold"]
+__all__ = ["Condition", "Dim", "Inexpressible", "Shapes", "SymbolInput", "Undecided", "fold"]
 
 _ENVIRONMENT = "torch.fx.experimental.symbolic_shapes"
 
 
 class Inexpressible(CaptureError):
     """Raised where an expression has no form in plain integer arithmetic."""
+
+
+class Undecided(Inexpressible):
+    """Raised where something has to be known of a number that only the graph knows."""
 
 
 class Dim:
@@ -31,12 +36,12 @@ class Dim:
 
     Attributes:
         expr: the sympy expression.
-        hint: its value in the call that is being captured.
+        hint: its value in the call that is being captured; None if it depends on data.
     """
 
     __slots__ = ("expr", "hint", "shapes")
 
-    def __init__(self, expr: Any, hint: int, shapes: Shapes) -> None:
+    def __init__(self, expr: Any, hint: int | None, shapes: Shapes) -> None:
         self.expr = expr
         self.hint = hint
         self.shapes = shapes
@@ -86,15 +91,26 @@ class Condition:
 class Shapes:
     """The symbols of one graph and what was decided about them.
 
+    Args:
+        takes_data: whether operators may bring numbers that depend on data.
+
     Attributes:
         inputs: symbol to the number that it stands for.
         memo: outcomes of operators on symbolic sizes; what they decided is decided here for good.
+        told: symbol to the node that gives its number, for numbers that depend on data.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, takes_data: bool = True) -> None:
         environment: Any = importlib.import_module(_ENVIRONMENT)
         self.sympy: Any = importlib.import_module("sympy")
-        self.env: Any = environment.ShapeEnv(duck_shape=False)
+        self.env: Any = environment.ShapeEnv(
+            duck_shape=False,
+            allow_scalar_outputs=takes_data and settings.capture_scalar_outputs,
+            allow_dynamic_output_shape_ops=(
+                takes_data and settings.capture_dynamic_output_shape_ops
+            ),
+        )
+        self._undecided: Any = environment.GuardOnDataDependentSymNode
         self._dynamic: Any = environment.DimDynamic.DYNAMIC
         self._range: Any = importlib.import_module("torch.utils._sympy.value_ranges").ValueRanges
         self._constraint: Any = environment.StrictMinMaxConstraint
@@ -102,6 +118,9 @@ class Shapes:
         self.by_key: dict[Any, Dim] = {}
         self.memo: dict[Any, Any] = {}
         self.mode: Any = None
+        self.told: dict[Any, Any] = {}
+        self._told_by: dict[Any, Dim] = {}
+        self._taken: set[Any] = set()  # assumptions that were handed out
         self._values: dict[Any, Any] = {}
         self._places: list[str | None] = []
 
@@ -143,6 +162,66 @@ class Shapes:
         dim = self.by_key[number.key] = Dim(symbol, number.hint, self)
         return dim
 
+    # --- numbers that depend on data -----------------------------------------------------------
+
+    def told_by(self, node: Any) -> Dim:
+        """Return the symbol for an integer that a node of the graph gives."""
+        found = self._told_by.get(node)
+        if found is None:
+            symbol = self.env.create_unbacked_symint().node.expr
+            self.env.pending_fresh_unbacked_symbols.clear()
+            found = self._told_by[node] = Dim(symbol, None, self)
+            self.told[symbol] = node
+        return found
+
+    def tell(self, symbol: Any, node: Any) -> None:
+        """Note which node gives the number of a symbol that an operator brought."""
+        self.told[symbol] = node
+
+    def is_known(self, symbol: Any) -> bool:
+        """Tell whether the graph has the number of a symbol: as an input, or from a node."""
+        return symbol in self.inputs or symbol in self.told
+
+    def depends_on_data(self, n: Any) -> bool:
+        """Tell whether an int or ``Dim`` is a number that only the graph knows."""
+        return type(n) is Dim and n.hint is None
+
+    def assume(self, relation: Any) -> None:
+        """Take a relation of torch's numbers for granted; it is among the assumptions then."""
+        if not self.env.guard_or_defer_runtime_assert(
+            relation.node.expr, "a condition of the program"
+        ):
+            raise Undecided("a condition of the program does not hold")
+
+    def assumptions(self, known: set[Any]) -> list[Any]:
+        """Return what was assumed of data since the last time: relations of known symbols.
+
+        Relations with symbols that are not in ``known`` tell how an operator's result relates to
+        its arguments: the operator sees to them.
+        """
+        self.env.pending_fresh_unbacked_symbols.clear()
+        found = []
+        for relation in self.all_assumed():
+            if relation not in self._taken:
+                if relation.free_symbols <= known:
+                    found.append(relation)
+                else:
+                    self._taken.add(relation)
+        return found
+
+    def asserted(self, relation: Any) -> None:
+        """Note that the graph asserts an assumption."""
+        self._taken.add(relation)
+
+    def all_assumed(self) -> list[Any]:
+        """Return all that was assumed of data so far."""
+        return [a.expr for found in self.env.deferred_runtime_asserts.values() for a in found]
+
+    def might_hold(self, relation: Any, values: dict[Any, int]) -> bool:
+        """Tell whether a relation is not false for these values of the symbols."""
+        numbers = {symbol: self.sympy.Integer(n) for symbol, n in values.items()}
+        return bool(relation.xreplace(numbers).doit() != self.sympy.false)
+
     # --- to and from torch's numbers -----------------------------------------------------------
 
     def symint(self, n: Any) -> Any:
@@ -162,7 +241,13 @@ class Shapes:
         expr = n.node.expr
         if expr.is_Integer:
             return int(expr)
-        return Dim(expr, self.value(expr), self)
+        return Dim(expr, self.hint(expr), self)
+
+    def hint(self, expr: Any) -> int | None:
+        """Return what an expression gives in the call that is being captured, if that is known."""
+        if all(symbol in self._values for symbol in expr.free_symbols):
+            return self.value(expr)
+        return None
 
     def value(self, expr: Any) -> int:
         """Return what an expression gives in the call that is being captured."""
@@ -205,11 +290,21 @@ class Shapes:
 
     def holds(self, relation: Callable[[Any, Any], Any], left: Any, right: Any) -> bool:
         """Decide a comparison as it is in this call; later calls have to agree."""
-        return bool(relation(self.symint(left), self.symint(right)))
+        try:
+            return bool(relation(self.symint(left), self.symint(right)))
+        except self._undecided:
+            raise Undecided(f"{left} and {right} have to be compared") from None
+
+    def relation(self, relation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+        """Return torch's symbolic bool for a comparison, or a bool."""
+        return relation(self.symint(left), self.symint(right))
 
     def arithmetic(self, function: Callable[..., Any], *numbers: Any) -> Any:
         """Return ``function`` of ints and Dims: an int or a Dim."""
-        return self.dim(function(*map(self.symint, numbers)))
+        try:
+            return self.dim(function(*map(self.symint, numbers)))
+        except self._undecided:
+            raise Undecided("arithmetic that depends on data") from None
 
     def extreme(self, name: str, left: Any, right: Any) -> Any:
         """Return the larger (``max``) or smaller (``min``) of two ints or Dims."""
@@ -269,6 +364,10 @@ class Shapes:
         if type(n) is not Dim:
             return bool(n >= 0)
         return bool(self.env.bound_sympy(n.expr).lower >= 0)
+
+    def is_positive(self, dim: Dim) -> bool:
+        """Tell whether a number is at least one whatever sizes and data come."""
+        return bool(self.env.bound_sympy(dim.expr).lower > 0)
 
     def pinned(self, dim: Dim) -> int | None:
         """Return the one value that a size must have by now, or None."""

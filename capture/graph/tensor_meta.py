@@ -12,7 +12,7 @@ import torch
 from capture.errors import CaptureError
 from capture.graph.symbols import Dim
 
-__all__ = ["CannotPropagate", "TensorMeta", "contiguous_strides", "meta_of"]
+__all__ = ["CannotPropagate", "DependsOnData", "TensorMeta", "contiguous_strides", "meta_of"]
 
 PLAIN_CLASSES = (torch.Tensor, torch.nn.Parameter)
 
@@ -27,6 +27,10 @@ class CannotPropagate(CaptureError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class DependsOnData(CannotPropagate):
+    """Raised where data decides what cannot be known of a result."""
 
 
 class TensorMeta(NamedTuple):

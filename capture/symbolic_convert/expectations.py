@@ -6,17 +6,20 @@ in Python, where the program raises what it raises. So nothing may have changed 
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 import torch
 
 from capture import break_reasons as reasons
 from capture.errors import GraphBreak
+from capture.graph.data_sizes import UNEXPECTED
 from capture.graph.output_graph import OutputGraph
 from capture.graph.tensor_meta import CannotPropagate
 from capture.instructions.ops import Op
-from capture.symbolic_convert.failure import UNEXPECTED
 from capture.variables import operators
+from capture.variables.constant import FALSE, ScalarVariable
+from capture.variables.read_numbers import as_bool, takes_numbers
 from capture.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -36,10 +39,18 @@ def expected_truth(tracer: Translator, inst: Instruction, value: Variable) -> bo
     try:
         return operators.truth(tracer, value)
     except GraphBreak as signal:
-        if signal.reason is not reasons.DATA_DEPENDENT or not isinstance(value, TensorVariable):
+        if signal.reason is not reasons.DATA_DEPENDENT:
             raise
         expected = _other_than_raising(tracer.frames[-1], inst)
-        if expected is None or not _may_expect(tracer, value):
+        if expected is None:
+            raise
+        if isinstance(value, ScalarVariable) and takes_numbers(tracer):
+            holds = as_bool(tracer, value)
+            if not expected:
+                holds = tracer.scalar_call(operator.eq, [holds, FALSE], None, ())
+            tracer.assume(holds)
+            return expected
+        if not isinstance(value, TensorVariable) or not _may_expect(tracer, value):
             raise
         _expect(tracer, value, expected)
         return expected

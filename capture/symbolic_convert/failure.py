@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from capture import break_reasons as reasons
+from capture.graph.data_sizes import UNEXPECTED
 from capture.graph.state import put_back, snapshot
 from capture.instructions.ops import Op
 from capture.polyfills.optimizers import OPTIMIZERS, QUIET, UnrecordedRange
@@ -39,9 +40,8 @@ if TYPE_CHECKING:
     from capture.symbolic_convert.frame import Frame
     from capture.symbolic_convert.translator import Translator
 
-__all__ = ["UNEXPECTED", "Failure", "in_try", "is_unexpected", "rewinding", "state_restoring"]
+__all__ = ["Failure", "in_try", "is_unexpected", "rewinding", "state_restoring"]
 
-UNEXPECTED = "capture: a branch on data goes another way than expected"
 """What the graph raises where a check fails: the piece starts again in Python."""
 
 # Context managers that only set torch's state: the piece itself puts that back. Or do nothing.
@@ -77,8 +77,12 @@ class Failure:
         self.exits: dict[Source, Variable] = {}
         self.grads: list[tuple[TensorVariable, Variable]] | None = None
 
-    def note(self, tracer: Translator, target: Any, changed: bool, may_raise: bool) -> None:
+    def note(
+        self, tracer: Translator, target: Any, changed: bool, may_raise: bool, assumes: bool = False
+    ) -> None:
         """Note a node just added; ``changed``: the graph has written or drawn before it.
+
+        With ``assumes`` the graph checks a condition in front of it that need not hold in eager.
 
         Raises:
             GraphBreak: the node must not be in this piece.
@@ -86,6 +90,8 @@ class Failure:
         handled = in_try(tracer, self.exits)
         lenient = may_raise and _is_optimizers_number(tracer, target)
         self.guarded = self.guarded or handled
+        if assumes:
+            self.expected.append(tracer.ordinal)
         if may_raise:
             cares = handled or not (lenient or self._leaves_right(tracer.effects.journal))
             if tracer.graph.mutates_inputs and (cares or (self.matters and not lenient)):

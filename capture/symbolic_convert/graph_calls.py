@@ -8,7 +8,8 @@ from capture import break_reasons as reasons
 from capture.graph.foresight import Undecidable
 from capture.graph.gradients import gradients, leaf_gradients
 from capture.graph.propagate import NumberDecides, OperatorError
-from capture.graph.tensor_meta import CannotPropagate
+from capture.graph.symbols import Inexpressible
+from capture.graph.tensor_meta import CannotPropagate, DependsOnData
 from capture.graph.values import ScalarValue, TensorValue
 from capture.guards.kinds import ExprHolds, StoragesAre
 from capture.sources import ExpressionSource, SizeSource, Source, StrideSource
@@ -64,7 +65,9 @@ def graph_call(
         except CannotPropagate as error:
             last = numbers is Numbers.CONSTANTS
             if last or (numbers is Numbers.KEPT and not isinstance(error, NumberDecides)):
-                unsupported(reasons.OPERATOR_METADATA, str(error))
+                of_data = isinstance(error, DependsOnData)
+                reason = reasons.SIZE_DEPENDS_ON_DATA if of_data else reasons.OPERATOR_METADATA
+                unsupported(reason, str(error))
     if tracer.graph.num_ops != nodes_before:
         tracer.mutations += 1
     return tracer.wrap_result(result)
@@ -101,6 +104,41 @@ def scalar_item(tracer: Translator, tensor: TensorVariable) -> Variable:
         unsupported(reasons.DATA_DEPENDENT, str(error))
     tracer.mutations += 1
     return tracer.wrap_result(result)
+
+
+def scalar_items(tracer: Translator, tensor: TensorVariable) -> list[Variable]:
+    """The items of ``tensor.tolist()``, for a tensor of one dimension."""
+    try:
+        items = tracer.graph.items(tensor.value, tracer.stack_summary())
+    except CannotPropagate as error:
+        unsupported(reasons.DATA_DEPENDENT, str(error))
+    tracer.mutations += 1
+    return [tracer.wrap_result(item) for item in items]
+
+
+def scalar_function(
+    tracer: Translator, fn: Any, tensors: list[TensorVariable], pytype: type
+) -> Variable:
+    """A number that a function of tensors gives when the graph runs."""
+    try:
+        result = tracer.graph.number_of(
+            fn, [tensor.value for tensor in tensors], pytype, tracer.stack_summary()
+        )
+    except CannotPropagate as error:
+        unsupported(reasons.DATA_DEPENDENT, str(error))
+    tracer.mutations += 1
+    return tracer.wrap_result(result)
+
+
+def assume(tracer: Translator, condition: Variable) -> None:
+    """Take a condition for granted that only the graph knows; else the piece starts again."""
+    if not isinstance(condition, ScalarVariable) or condition.known:
+        unsupported(reasons.DATA_DEPENDENT, "A condition that is known beforehand")
+    try:
+        tracer.noting(assume, lambda: tracer.graph.assume_number(condition.scalar))
+    except (CannotPropagate, Inexpressible):
+        unsupported(reasons.DATA_DEPENDENT, "A condition on numbers that only the graph knows")
+    tracer.mutations += 1
 
 
 def scalar_call(
@@ -163,15 +201,17 @@ def noting(tracer: Translator, target: Any, add: Callable[[], Any], *, sure: boo
     changed = graph.mutates_inputs or graph.uses_rng
     nodes_before = graph.num_ops
     raised_before, graph.may_raise = graph.may_raise, False
+    assumed_before, graph.assumes = graph.assumes, False
     try:
         result = add()
         graph.may_raise = graph.may_raise and not sure
     finally:
         may_raise, graph.may_raise = graph.may_raise, graph.may_raise or raised_before
+        assumes, graph.assumes = graph.assumes, graph.assumes or assumed_before
         if graph.shapes is not None:
             graph.shapes.note_place(tracer.place)
-    if graph.num_ops != nodes_before:
-        tracer.failure.note(tracer, target, changed, may_raise)
+    if graph.num_ops != nodes_before or assumes:
+        tracer.failure.note(tracer, target, changed, may_raise, assumes)
     return result
 
 

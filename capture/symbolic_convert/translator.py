@@ -298,6 +298,18 @@ class Translator:
         """``tensor.item()`` as a number that only the graph knows."""
         return graph_calls.scalar_item(self, tensor)
 
+    def scalar_items(self, tensor: TensorVariable) -> list[Variable]:
+        """The items of ``tensor.tolist()``, for a tensor of one dimension."""
+        return graph_calls.scalar_items(self, tensor)
+
+    def scalar_function(self, fn: Any, tensors: list[TensorVariable], pytype: type) -> Variable:
+        """A number that a function of tensors gives when the graph runs."""
+        return graph_calls.scalar_function(self, fn, tensors, pytype)
+
+    def assume(self, condition: Variable) -> None:
+        """Take a condition for granted that only the graph knows; else the piece starts again."""
+        graph_calls.assume(self, condition)
+
     def scalar_call(
         self,
         fn: Any,

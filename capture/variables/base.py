@@ -424,6 +424,15 @@ class Tracer(Protocol):
     def scalar_item(self, tensor: TensorVariable) -> Variable:
         """``tensor.item()`` as a number that only the graph knows."""
 
+    def scalar_items(self, tensor: TensorVariable) -> list[Variable]:
+        """The items of ``tensor.tolist()``, for a tensor of one dimension."""
+
+    def scalar_function(self, fn: Any, tensors: list[TensorVariable], pytype: type) -> Variable:
+        """A number that a function of tensors gives when the graph runs."""
+
+    def assume(self, condition: Variable) -> None:
+        """Take a condition for granted that only the graph knows; else the piece starts again."""
+
 
 def unsupported(reason: BreakReason, what: object = "") -> NoReturn:
     """Break the graph at the current instruction."""

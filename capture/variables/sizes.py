@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from capture import break_reasons as reasons
 from capture import logs
 from capture.graph.derived import DerivedValue
-from capture.graph.symbols import Dim, Inexpressible, fold
+from capture.graph.symbols import Dim, Inexpressible, Undecided, fold
 from capture.sources import ExpressionSource, Source
 from capture.variables.base import Variable, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
@@ -28,6 +28,7 @@ __all__ = [
     "SizeVariable",
     "as_size",
     "decide",
+    "decided",
     "expression",
     "extreme_size",
     "lift",
@@ -78,10 +79,12 @@ class SizeVariable(ScalarVariable):
 
     @property
     def known(self) -> bool:
-        """True: it follows from the inputs."""
-        return True
+        """True if it follows from the inputs; else it depends on data."""
+        return self.dim.hint is not None
 
     def _as_expression(self) -> tuple[str, tuple[Source, ...]]:
+        if not self.known:
+            unsupported(reasons.SIZE_DEPENDS_ON_DATA, f"The value of {self.dim} is needed here")
         if self._expression is None:
             try:
                 self._expression = expression(self.dim.shapes, self.dim.expr)
@@ -91,6 +94,8 @@ class SizeVariable(ScalarVariable):
 
     def specialize(self, tracer: Tracer) -> ConstantVariable:
         """Treat the number as a constant from here on, and guard that it is the same."""
+        if not self.known:
+            unsupported(reasons.SIZE_DEPENDS_ON_DATA, f"The value of {self.dim} is needed here")
         if _dynamic.enabled:
             text = self.dim.shapes.text_of(self.dim.expr)
             _dynamic.info("%s: %s is taken to be %s", tracer.place(), text, self.example)
@@ -148,10 +153,24 @@ def decide(tracer: Tracer, relation: Callable[[Any, Any], Any], left: Any, right
     shapes = tracer.graph.symbolic()
     try:
         return shapes.holds(relation, left, right)
+    except Undecided as error:
+        unsupported(reasons.SIZE_DEPENDS_ON_DATA, str(error))
     except Inexpressible as error:
         unsupported(reasons.OPERATOR_METADATA, str(error))
     finally:
         shapes.note_place(tracer.place)
+
+
+def decided(tracer: Tracer, relation: Callable[[Any, Any], Any], left: Any, right: Any) -> bool:
+    """Tell whether a comparison does not hang on data: all is known, or what is known suffices."""
+    shapes = tracer.graph.symbolic()
+    if not (shapes.depends_on_data(left) or shapes.depends_on_data(right)):
+        return True
+    try:
+        shapes.holds(relation, left, right)
+    except Undecided:
+        return False
+    return True
 
 
 def _remainder(a: Any, b: Any) -> Any:
@@ -165,6 +184,8 @@ def pin_sizes(tracer: Tracer, value: TensorValue) -> TensorMeta:
         return meta
     for n in (*meta.shape, *meta.stride):
         if type(n) is Dim:
+            if n.hint is None:
+                unsupported(reasons.SIZE_DEPENDS_ON_DATA, f"The value of {n} is needed here")
             decide(tracer, operator.eq, n, n.hint)
     shape, stride = (
         tuple(n.hint if type(n) is Dim else n for n in dims) for dims in (meta.shape, meta.stride)
@@ -186,6 +207,11 @@ def lift(tracer: Tracer, v: ScalarVariable) -> Any:
     """The int or ``Dim`` of a number that changes from call to call, or None."""
     if isinstance(v, SizeVariable):
         return v.dim
+    if not v.known:
+        try:
+            return tracer.graph.as_dim(v.scalar)
+        except (ArithmeticError, Inexpressible):
+            return None
     if v.python_type() is not int or v._text is None or type(v.example) is not int:
         return None
     if abs(v.example) >= 1 << 62:
@@ -236,6 +262,9 @@ def size_arithmetic(
     if symbol in ("//", "%"):
         if type(b) is int:
             if b <= 0:
+                return None
+        elif b.hint is None:
+            if not tracer.graph.symbolic().is_positive(b):
                 return None
         elif b.hint <= 0 or not decide(tracer, operator.gt, b, 0):
             return None

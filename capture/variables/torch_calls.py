@@ -15,16 +15,16 @@ from typing import Any
 import torch
 
 from capture import break_reasons as reasons
-from capture.config import settings as config
+from capture.graph.data_sizes import depends_on_data
 from capture.graph.declared import SPARSE_ADAM
 from capture.graph.op_rules import RuleKind, classify, classify_method, name_of
 from capture.guards.kinds import IdIs
-from capture.polyfills.optimizers import OPTIMIZERS
 from capture.variables import backward, operators, process_groups, tensor_groups
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
-from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, boolean
+from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, ScalarVariable, boolean
 from capture.variables.containers import TupleVariable
 from capture.variables.objects import ObjectVariable
+from capture.variables.read_numbers import captures_numbers, read_number, takes_numbers
 from capture.variables.sizes import decide, size_of, size_tuple
 from capture.variables.tensor import TensorVariable
 
@@ -63,9 +63,9 @@ def call_rule(
         return graph_node(tracer, value, args, kwargs)
     if kind is RuleKind.CONSTANT:
         return constant_call(tracer, value, rule.name, args, kwargs)
-    if rule.name == "item" and len(args) == 1 and not kwargs and captures_numbers(tracer):
-        if isinstance(args[0], TensorVariable):
-            return tracer.scalar_item(args[0])
+    found = read_number(tracer, rule.name, args, kwargs)
+    if found is not None:
+        return found
     reason = reasons.BACKWARD if rule.name in _AUTOGRAD else reasons.UNKNOWN_CALLABLE
     if "depends on data" in rule.reason:
         unsupported(reasons.DATA_DEPENDENT, f"`{rule.name}`")
@@ -73,16 +73,6 @@ def call_rule(
     name = getattr(value, "__qualname__", rule.name)
     called = f"{module}.{name}" if module else name
     unsupported(reason, f"`{called}`" if reason is reasons.BACKWARD else called)
-
-
-def captures_numbers(tracer: Tracer) -> bool:
-    """True where a number in a tensor becomes a number of the graph.
-
-    Torch's optimizers take a step's count out of a tensor, to go on in Python's arithmetic.
-    """
-    if config.capture_scalar_outputs:
-        return True
-    return tracer.calling_code().co_filename.startswith(OPTIMIZERS)
 
 
 def _touches_tensor(tracer: Tracer, v: Variable) -> bool:
@@ -137,6 +127,9 @@ def graph_method(
     """Put a call of a tensor method into the graph."""
     rule = classify_method(name)
     if rule.kind is RuleKind.BREAK:
+        number = read_number(tracer, name, args, kwargs)
+        if number is not None:
+            return number
         if name in _AUTOGRAD:
             unsupported(reasons.BACKWARD, f"`Tensor.{name}()`")
         if "depends on data" in rule.reason:
@@ -221,6 +214,9 @@ def constant_method(
     meta = tensor.meta
     if name in _OF_STRIDES and not (tracer.graph.layout_known and meta.is_plain):
         unsupported(reasons.UNKNOWN_CALLABLE, f"Tensor.{name}")
+    if name in ("stride", "is_contiguous") and depends_on_data(meta):
+        # a size of zero or one has strides of its own
+        unsupported(reasons.SIZE_DEPENDS_ON_DATA, f"Tensor.{name}() hangs on it")
     if name in ("size", "stride"):
         values = meta.shape if name == "size" else meta.stride
         if values is None:
@@ -361,8 +357,13 @@ def _privateuse1_name(
 def _check(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     """``torch._check(condition, message)``: a decision that later calls have to agree with."""
     condition = args[0] if args else kwargs["cond"]
-    if isinstance(condition.realize(tracer), TensorVariable):
+    condition = condition.realize(tracer)
+    if isinstance(condition, TensorVariable):
         unsupported(reasons.DATA_DEPENDENT, "torch._check() of a tensor")
+    if isinstance(condition, ScalarVariable) and not condition.known:
+        if condition.python_type() is bool:
+            tracer.assume(condition)
+            return NONE
     if operators.truth(tracer, condition):
         return NONE
     unsupported(reasons.UNCAUGHT_EXCEPTION, "A RuntimeError of torch._check()")
@@ -379,8 +380,36 @@ def _sparse_adam(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variabl
     return graph_node(tracer, SPARSE_ADAM, args, kwargs)
 
 
+def _one_hot(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """``one_hot(t)``: where the number of classes is not given, one more than the largest."""
+    one_hot: Any = torch.nn.functional.one_hot
+    given = args[1] if len(args) > 1 else kwargs.get("num_classes", ConstantVariable(-1))
+    tensor = args[0].realize(tracer) if args else None
+    if isinstance(tensor, TensorVariable) and tracer.as_python(given) == -1:
+        if takes_numbers(tracer) and tensor.meta.dtype is torch.int64:
+            return _one_hot_of_all(tracer, tensor)
+    return graph_node(tracer, one_hot, args, kwargs)
+
+
+def _one_hot_of_all(tracer: Tracer, tensor: TensorVariable) -> Variable:
+    """What ATen does where the number of classes is not given; a negative one is an error."""
+    ends = []
+    for name in ("min", "max"):
+        end = tracer.graph_call("call_method", name, [tensor], {})
+        assert isinstance(end, TensorVariable)
+        ends.append(tracer.scalar_item(end))
+    tracer.assume(operators.compare(tracer, ">=", ends[0], ConstantVariable(0)))
+    count = operators.binary_op(tracer, "+", ends[1], ConstantVariable(1))
+    device: dict[str, Variable] = {"device": ConstantVariable(tensor.meta.device)}
+    classes = tracer.graph_call("call_function", torch.arange, [count], device)
+    column = tracer.graph_call("call_method", "unsqueeze", [tensor, ConstantVariable(-1)], {})
+    hits = tracer.graph_call("call_function", operator.eq, [column, classes], {})
+    return tracer.graph_call("call_method", "long", [hits], {})
+
+
 _SPECIAL: dict[Any, _Special] = {
     SPARSE_ADAM.call: _sparse_adam,
+    torch.nn.functional.one_hot: _one_hot,
     torch._check: _check,
     torch._check_is_size: _check_is_size,
     torch.Tensor.backward: backward.tensor_backward,

@@ -82,7 +82,6 @@ RULES: list[tuple[RuleKind, list[Any]]] = [
     (
         RuleKind.BREAK,
         [
-            torch.nonzero,
             torch.save,
             torch.load,
             torch.manual_seed,

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 
 from capture.graph import CannotPropagate, OperatorError, OutputGraph, clear_memo
 from capture.graph import propagate as propagation
+from capture.graph.data_sizes import depends_on_data
 from tests.graph.pairs import Pair
 
 
@@ -196,11 +197,33 @@ ASIDE: list[tuple[Any, Any]] = [
 @pytest.mark.parametrize(("target", "make"), ASIDE)
 def test_steps_aside(target: Any, make: Any) -> None:
     pair = Pair()
+    pair.graph.takes_data = False
     args = [pair.input(a) if isinstance(a, torch.Tensor) else a for a in make()]
     with pytest.raises(CannotPropagate) as caught:
         pair.call(target, *args)
     assert caught.value.reason
     assert pair.graph.num_ops == 0
+
+
+SHAPED_BY_DATA = [
+    (target, make)
+    for target, make in ASIDE
+    if target
+    in (torch.nonzero, operator.getitem, torch.masked_select, torch.unique, torch.repeat_interleave)
+]
+
+
+@pytest.mark.parametrize(("target", "make"), SHAPED_BY_DATA)
+def test_size_that_depends_on_data_is_told_by_a_node(target: Any, make: Any) -> None:
+    pair = Pair()
+    args = tuple(pair.input(a) for a in make())
+    result = pair.graph.call("call_function", target, args)
+    assert result.meta.shape[0].hint is None
+    assert depends_on_data(result.meta)
+    told = pair.graph.symbolic().told[result.meta.shape[0].expr]
+    assert (told.target, told.args) == ("size", (result.node, 0))
+    again = pair.graph.call("call_function", target, args)
+    assert again.meta.shape != result.meta.shape  # another count, for all that is known
 
 
 def test_tensors_in_a_list_are_read() -> None:

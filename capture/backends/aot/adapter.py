@@ -31,6 +31,7 @@ __all__ = [
     "from_functional",
     "functional_mode",
     "inside_a_mode",
+    "is_contiguous_as_written",
     "is_one_of_many",
     "is_plain",
     "is_symbolic",
@@ -41,6 +42,7 @@ __all__ = [
     "mode_of",
     "numbers_allowed",
     "plain_state",
+    "same_as_written",
     "same_storage",
     "storage_key",
     "storage_was_changed",
@@ -89,6 +91,23 @@ def is_symbolic(value: object) -> bool:
     if isinstance(value, Tensor):
         return bool(value._has_symbolic_sizes_strides)
     return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def same_as_written(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Compare numbers; symbolic ones by their expressions, without a decision about them."""
+    return [str(each) for each in left] == [str(each) for each in right]
+
+
+def is_contiguous_as_written(tensor: Tensor) -> bool:
+    """Tell whether a tensor with symbolic sizes is contiguous whatever these are."""
+    if not is_symbolic(tensor):
+        return False
+    expected: Any = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        if str(stride) != str(expected):
+            return False
+        expected = expected * size
+    return True
 
 
 def mode_of(values: Sequence[object]) -> Any:
@@ -215,7 +234,8 @@ def fake_mode(numbers: bool = False) -> Any:
         return FakeTensorMode(allow_non_fake_inputs=True)
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    return FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv(), static_shapes=True)
+    environment = ShapeEnv(allow_dynamic_output_shape_ops=True)
+    return FakeTensorMode(allow_non_fake_inputs=True, shape_env=environment, static_shapes=True)
 
 
 @contextlib.contextmanager

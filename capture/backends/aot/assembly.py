@@ -321,6 +321,8 @@ def _demanded(tensor: Tensor) -> Any:
     """The geometry of a tangent: as numbers, or as the order of its dimensions."""
     if not adapter.is_symbolic(tensor):
         return tuple(tensor.shape), tensor.stride()
+    if adapter.is_contiguous_as_written(tensor):
+        return list(range(tensor.ndim))[::-1]
     return [d for _, d in sorted((stride, d) for d, stride in enumerate(tensor.stride()))]
 
 

@@ -112,4 +112,6 @@ def _rest(
         if node.op not in ("placeholder", "output") and node not in alone:
             copies[node] = graph.node_copy(node, copies.__getitem__)
     graph.output(tuple(copies[each] if isinstance(each, fx.Node) else each for each in left))
-    return fx.GraphModule(gm, graph)
+    made = fx.GraphModule(gm, graph)
+    made.meta.update(gm.meta)
+    return made

@@ -92,7 +92,7 @@ def trace_joint(
     if not all(adapter.is_plain(tensor) for tensor in tensors):
         raise CannotTrace("an input is no plain strided tensor")
     with adapter.plain_state():
-        reads = reads_numbers(gm)
+        reads = reads_numbers(gm) or gm.meta.get("capture_data", False)
         symbolic = any(map(adapter.is_symbolic, tensors))
         mode = adapter.mode_of(tensors) if symbolic else None
         mode = mode or adapter.fake_mode(reads)
@@ -119,7 +119,7 @@ def trace_joint(
                         raise
                     _artifact.debug("left to make_fx: %s: %s", type(error).__name__, error)
     if reads:
-        if found.tangents:
+        if found.tangents and not gm.meta.get("capture_takes_data"):
             raise CannotTrace("it reads numbers out of tensors, and has a backward")
         adapter.bind_numbers(traced, mode)
     return assemble(traced, found, fakes, mode, numbers)

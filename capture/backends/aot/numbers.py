@@ -22,7 +22,7 @@ def reads_numbers(gm: fx.GraphModule) -> bool:
 
 
 def _reads(node: fx.Node) -> bool:
-    return (node.op == "call_method" and node.target == "item") or (
+    return (node.op == "call_method" and node.target in ("item", "tolist")) or (
         node.op == "call_function" and node.target is torch.Tensor.item
     )
 
@@ -37,7 +37,9 @@ def for_symbols(gm: fx.GraphModule) -> fx.GraphModule:
         copies[node] = graph.node_copy(node, copies.__getitem__)
         if node.op == "call_function":
             copies[node].target = _FOR_SYMBOLS.get(node.target, node.target)
-    return fx.GraphModule(gm, graph)
+    made = fx.GraphModule(gm, graph)
+    made.meta.update(gm.meta)
+    return made
 
 
 def _pow(base: Any, exponent: Any) -> Any:

@@ -16,11 +16,13 @@ from capture.backends.aot import adapter, recorder_adapter, runtime
 from capture.backends.aot.described import CannotTrace, Joint
 from capture.backends.aot.held_numbers import can_hold, hold, split_numbers
 from capture.backends.aot.joint import trace_joint, tracer_name
+from capture.backends.aot.late_numbers import split_late
 from capture.backends.aot.numbers import for_symbols
 from capture.backends.aot.toolchain import Boxed, Parts, Toolchain
 from capture.backends.aot.unknown_ops import reason_against
 from capture.backends.aot.writes import write_in_graph
 from capture.backends.boxed import boxed_forward
+from capture.errors import DataRefused
 
 __all__ = ["Stage"]
 
@@ -48,6 +50,9 @@ class Stage:
 
     def compile(self, inputs: Sequence[Any]) -> Boxed:
         """Return the graph as a boxed function for inputs like these."""
+        late = self._late(inputs)
+        if late is not None:
+            return late
         held = self._held(inputs)
         if held is not None:
             return held
@@ -79,6 +84,25 @@ class Stage:
         compiled[tuple((type(inputs[i]), repr(inputs[i])) for i in others)] = self._specialize(
             inputs, places
         )
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    def _late(self, inputs: Sequence[Any]) -> Boxed | None:
+        """The graph with its returned numbers read behind it; None if it returns none."""
+        numbers = [i for i, value in enumerate(inputs) if not isinstance(value, Tensor)]
+        split = split_late(self.gm, numbers, not self.gm.meta.get("capture_mutates", True))
+        if split is None:
+            return None
+        inner = Stage(split.gm, self.toolchain)
+        compiled = inner.compile(inputs)
+        if compiled is inner.eager:
+            return self.eager
+        places = split.given
+
+        def run(arguments: list[Any]) -> Any:
+            given = [arguments[i] for i in places]
+            return split.finish(compiled(arguments), given)
+
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
@@ -148,6 +172,9 @@ class Stage:
         return run
 
     def _run_eagerly(self, reason: str) -> Boxed:
+        if self.gm.meta.get("capture_takes_data"):
+            _artifact.info("breaks at what depends on data: %s", reason)
+            raise DataRefused(reason)
         _artifact.info("runs eagerly: %s", reason)
         return self.eager
 

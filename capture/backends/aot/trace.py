@@ -182,7 +182,7 @@ class Trace:
                 if tensor.requires_grad and base is not arguments[result.input]:
                     raise CannotTrace("an output shares the memory of an input but not its history")
             elif len(groups[result.storage]) == 1:
-                if value.stride() != tensor.stride():
+                if not adapter.same_as_written(value.stride(), tensor.stride()):
                     value = _restride(value, tensor)
                 if tensor.requires_grad:
                     differentiable.append((len(self.values), tensor))
@@ -268,6 +268,8 @@ def geometry_of(tensor: Tensor) -> tuple[Any, ...]:
 
 def _dense_stride(tensor: Tensor) -> tuple[int, ...]:
     """Return the tensor's stride; that of a contiguous one if it has holes or overlaps."""
+    if adapter.is_contiguous_as_written(tensor):
+        return tensor.stride()
     expected, contiguous = 1, []
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size != 1 and stride != expected:

@@ -7,6 +7,7 @@ import types
 from typing import Any
 
 from capture import break_reasons as reasons
+from capture.errors import GraphBreak
 from capture.variables import operators
 from capture.variables.attributes import load_special
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
@@ -24,9 +25,9 @@ from capture.variables.constant import (
 from capture.variables.containers import SliceVariable, TupleVariable
 from capture.variables.iteration import iterate
 from capture.variables.objects import ObjectVariable, lookup_mro
+from capture.variables.read_numbers import as_bool, captures_numbers, takes_numbers
 from capture.variables.sizes import SizeVariable, extreme_size
 from capture.variables.tensor import TensorVariable
-from capture.variables.torch_calls import captures_numbers
 
 
 @rule(range)
@@ -45,7 +46,19 @@ def _slice(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 
 @rule(bool)
 def _bool(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    return boolean(operators.truth(tracer, args[0])) if args else FALSE
+    if not args:
+        return FALSE
+    value = args[0].realize(tracer)
+    is_number = isinstance(value, ScalarVariable) and not value.known
+    if not is_number and not isinstance(value, TensorVariable):
+        return boolean(operators.truth(tracer, value))
+    try:
+        return boolean(operators.truth(tracer, value))  # counters of optimizers are known
+    except GraphBreak as signal:
+        if signal.reason is not reasons.DATA_DEPENDENT or not takes_numbers(tracer):
+            raise
+    assert isinstance(value, TensorVariable | ScalarVariable)
+    return as_bool(tracer, value)
 
 
 def _number(cls: type, method: str) -> Rule:
@@ -222,10 +235,9 @@ def _extremum(fn: Any, symbol: str) -> Rule:
             if found is not None:
                 return found
         if any(isinstance(i, ScalarVariable) and not i.known for i in items):
-            if all(
-                isinstance(i, (ConstantVariable, ScalarVariable)) and i.python_type() is float
-                for i in items
-            ):  # whichever it is, it is a float
+            if all(isinstance(i, (ConstantVariable, ScalarVariable)) for i in items) and {
+                i.python_type() for i in items
+            } in ({float}, {int}):  # whichever it is, its type is known
                 return tracer.scalar_call(fn, items, None, ())
         found = _known_extremum(tracer, fn, items)
         if found is not None:

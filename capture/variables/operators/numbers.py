@@ -15,7 +15,7 @@ from capture.variables.constant import (
     guard_evaluates,
     guard_expression,
 )
-from capture.variables.sizes import SizeVariable, as_size, decide, size_arithmetic
+from capture.variables.sizes import SizeVariable, as_size, decide, decided, size_arithmetic
 
 _SCALAR_OPS = frozenset({"+", "-", "*", "/", "//", "%", "**"})
 _BIT_OPS = frozenset({"<<", ">>", "&", "|", "^"})
@@ -179,7 +179,9 @@ def compare_scalars(
     if isinstance(left, SizeVariable) or isinstance(right, SizeVariable):
         a, b = as_size(tracer, left), as_size(tracer, right)
         if a is not None and b is not None:
-            return boolean(decide(tracer, fn, a, b))
+            if decided(tracer, fn, a, b):
+                return boolean(decide(tracer, fn, a, b))
+            return tracer.scalar_call(fn, [left, right], None, ())
     if not (_is_known(left) and _is_known(right)):
         return tracer.scalar_call(fn, [left, right], None, ())
     sources: list[Any] = []

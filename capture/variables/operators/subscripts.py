@@ -75,6 +75,9 @@ def getitem(tracer: Tracer, obj: Variable, key: Variable) -> Variable:
     if isinstance(obj, TensorVariable):
         if isinstance(key, TupleVariable) and key.cls is tuple:
             key.items(tracer)
+        if isinstance(key, ScalarVariable) and not key.known and key.python_type() is int:
+            row = [obj, ConstantVariable(0), key]  # torch's subscripts ask for the number
+            return tracer.graph_call("call_method", "select", row, {})
         return tracer.graph_call("call_function", operator.getitem, [obj, key], {})
     if isinstance(obj, SequenceVariable):
         raw = lookup_mro(obj.cls, "__getitem__")[0]
