@@ -23,6 +23,7 @@ __all__ = ["UNEXPECTED", "Numbers", "assume", "depends_on_data", "dims_of", "mat
 UNEXPECTED = "capture: data is not as expected"
 """What the graph raises where a check of it fails."""
 
+_CPU = torch.device("cpu")
 _COUNTS = (0, 1, 3, 5, 7, 11, 13)
 
 
@@ -73,9 +74,11 @@ class Numbers:
         return int(found)
 
     def at(self, meta: TensorMeta) -> TensorMeta:
-        """Return metadata with numbers for symbols."""
+        """Return metadata with numbers for symbols, for a tensor that costs little to make."""
         return meta._replace(
-            shape=tuple(map(self.of, meta.shape)), stride=tuple(map(self.of, meta.stride))
+            shape=tuple(map(self.of, meta.shape)),
+            stride=tuple(map(self.of, meta.stride)),
+            device=_CPU,
         )
 
     def agrees(self, n: Any, number: Any) -> bool:
@@ -110,6 +113,10 @@ def points(metas: Sequence[TensorMeta], sizes: Sequence[Dim], shapes: Shapes) ->
     return [p for p in found if all(shapes.might_hold(a, p.values) for a in shapes.all_assumed())]
 
 
+def _kind(meta: TensorMeta) -> TensorMeta:
+    return meta._replace(shape=(), stride=(), device=_CPU)
+
+
 def _are_empty(expected: Any, found: Any, numbers: Numbers) -> bool:
     """Tell whether two results are tensors without elements: they share no memory anyway."""
     meta, real = getattr(expected, "meta", None), getattr(found, "meta", None)
@@ -132,7 +139,7 @@ def matches(expected: Any, found: Any, numbers: Numbers) -> bool:
             return False
     meta, real = getattr(expected, "meta", None), getattr(found, "meta", None)
     if isinstance(meta, TensorMeta) and isinstance(real, TensorMeta):
-        if meta._replace(shape=(), stride=()) != real._replace(shape=(), stride=()):
+        if _kind(meta) != _kind(real):
             return False
         if meta.ndim != real.ndim:
             return False
