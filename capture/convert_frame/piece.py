@@ -265,7 +265,14 @@ class Piece:
     # --- the end of the piece ---------------------------------------------------------------------
 
     def check_weak_references(self) -> None:
-        """A callback runs when its object dies: Python makes those of what dies in the piece."""
+        """A callback runs when its object dies: Python makes those of what dies in the piece.
+
+        So it does all in a deep recursion: where the stack ends, a piece gives up what it made.
+        """
+        signal = self.tracer.signal
+        if signal is not None and signal.reason is reasons.RECURSION_TOO_DEEP:
+            for v in self.tracer.weak_references:
+                raise CannotRebuild(v)
         watching = [v for v in self.tracer.weak_references if v.callback is not None]
         if not watching:
             return

@@ -185,3 +185,21 @@ def test_a_generic_function_made_in_the_frame(check):
         return x + 1, kind(3), kind("s"), kind(True)
 
     check(f, (X,))
+
+
+def test_references_in_a_recursion_to_the_end_of_the_stack(check):
+    def f(x):
+        reference = None
+
+        def deeper():
+            nonlocal reference
+            node = Node()
+            reference = weakref.ref(node)
+            deeper()
+
+        try:
+            deeper()
+        except RecursionError:
+            return x + 1, reference() is None
+
+    check(f, (X,))
