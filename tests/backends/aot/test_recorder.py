@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,16 +9,14 @@ import pytest
 import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 import capture
 from capture.backends.aot import aot_autograd, core_aten_decompositions, memo, run_graph
 from capture.backends.aot.described import CannotTrace, Joint
-from capture.backends.aot.joint import trace_joint
 from capture.backends.inductor import adapter as inductor
 from capture.errors import UserError
-from tests.backends.aot.canonical import canonical
+from tests.backends.aot.traces import described, trace
 
 
 def _inductor() -> Any:
@@ -36,35 +32,17 @@ TABLES: dict[str, Callable[[], Any]] = {
 table = pytest.mark.parametrize("table", TABLES)
 
 
-def _empty() -> fx.GraphModule:
-    graph = fx.Graph()
-    graph.output(None)
-    return fx.GraphModule(nn.Module(), graph)
-
-
-def _trace(call: Any, tensors: Sequence[Tensor], table: Any, tracer: str) -> Joint:
-    with torch.random.fork_rng():
-        return trace_joint(_empty(), call, tensors, table, tracer=tracer)
-
-
-def _described(joint: Joint) -> Any:
-    return (
-        joint.forward_outputs, joint.differentiable, joint.geometry, repr(joint.outputs),
-        repr(joint.written), joint.single, joint.grad_mode, joint.owned, canonical(joint.gm),
-    )  # fmt: skip
-
-
 def same(call: Any, tensors: Sequence[Tensor], table: Any) -> Joint:
     """Trace with both tracers, twice with ours, and compare all that is found out."""
     try:
-        expected = _described(_trace(call, tensors, table, "make_fx"))
+        expected = described(trace(call, tensors, table, "make_fx"))
     except CannotTrace as error:
         with pytest.raises(CannotTrace, match=str(error)):
-            _trace(call, tensors, table, "recorder")
+            trace(call, tensors, table, "recorder")
         pytest.skip("both refuse it")
-    first = _trace(call, tensors, table, "recorder")
-    assert _described(first) == expected
-    assert _described(_trace(call, tensors, table, "recorder")) == expected
+    first = trace(call, tensors, table, "recorder")
+    assert described(first) == expected
+    assert described(trace(call, tensors, table, "recorder")) == expected
     return first
 
 
@@ -193,54 +171,6 @@ def test_functions(function: Any, table: str) -> None:
     same(function, [x, y], TABLES[table]())
 
 
-def _operators(parts: int) -> list[Any]:
-    """Every ``parts``-th operator: a sample of all families."""
-    return [op for i, op in enumerate(op_db) if i % parts == 0]
-
-
-def _operator(op: Any, count: int) -> None:
-    try:
-        samples = op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd)
-        samples = list(itertools.islice(samples, count))
-    except Exception as error:
-        pytest.skip(f"no sample for this device: {type(error).__name__}")
-    for sample in samples:
-        leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
-        places = [i for i, value in enumerate(leaves) if isinstance(value, Tensor)]
-        call = functools.partial(_call, op, leaves, spec, places)
-        tensors = [leaves[i] for i in places]
-        for table in (None, core_aten_decompositions()):
-            try:
-                expected = _described(_trace(call, tensors, table, "make_fx"))
-            except Exception as error:
-                with pytest.raises(type(error)):
-                    _trace(call, tensors, table, "recorder")
-                continue
-            for _ in range(2):
-                assert _described(_trace(call, tensors, table, "recorder")) == expected
-
-
-def _call(op: Any, leaves: list[Any], spec: Any, places: list[int], *tensors: Tensor) -> Any:
-    values = list(leaves)
-    for i, tensor in zip(places, tensors, strict=True):
-        values[i] = tensor
-    x, args, kwargs = pytree.tree_unflatten(values, spec)
-    return tuple(pytree.tree_leaves(op(x, *args, **kwargs)))
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("op", _operators(20), ids=lambda op: op.full_name)
-def test_some_operators(op: Any) -> None:
-    _operator(op, 1)
-
-
-@pytest.mark.slow  # a quarter of an hour: each sample is traced by make_fx, too
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("op", op_db, ids=lambda op: op.full_name)
-def test_all_operators(op: Any) -> None:
-    _operator(op, 2)
-
-
 # -- the memo --------------------------------------------------------------------------------------
 
 
@@ -255,7 +185,7 @@ def test_equal_layers_are_recorded_once() -> None:
     sizes = []
     for layers in (2, 3, 8):
         weights = [torch.randn(7, 7, requires_grad=True) for _ in range(layers)]
-        _trace(call, [x, *weights], core_aten_decompositions(), "recorder")
+        trace(call, [x, *weights], core_aten_decompositions(), "recorder")
         sizes.append(len(known))
     assert sizes[1] == sizes[2]
 
@@ -295,14 +225,14 @@ def test_a_decomposition_of_the_users_runs_each_time() -> None:
     table = {torch.ops.aten.sin.default: scaled}
     x = torch.randn(3)
     for factor in (2.0, 3.0):
-        joint = _trace(lambda x: (torch.sin(x),), [x], table, "recorder")
+        joint = trace(lambda x: (torch.sin(x),), [x], table, "recorder")
         (product,) = (n for n in joint.gm.graph.nodes if n.op == "call_function")
         assert product.args[1] == factor
 
 
 def test_views_share_memory_with_their_base_when_they_come_from_the_memo() -> None:
     for _ in range(2):
-        joint = _trace(lambda x: (x.exp().t(), x.t()), [torch.randn(2, 3)], None, "recorder")
+        joint = trace(lambda x: (x.exp().t(), x.t()), [torch.randn(2, 3)], None, "recorder")
         values = {n.target: n.meta["val"] for n in joint.gm.graph.nodes if n.op == "call_function"}
         exp = values[torch.ops.aten.exp.default].untyped_storage()._cdata
         transposed = [
@@ -317,7 +247,7 @@ def test_views_share_memory_with_their_base_when_they_come_from_the_memo() -> No
 
 
 def test_what_it_cannot_do_is_left_to_make_fx(left: list[str]) -> None:
-    joint = _trace(lambda x: (x * torch.tensor(2.0).item(),), [torch.randn(3)], None, "recorder")
+    joint = trace(lambda x: (x * torch.tensor(2.0).item(),), [torch.randn(3)], None, "recorder")
     assert len(left) == 1
     (product,) = (n for n in joint.gm.graph.nodes if n.target is torch.ops.aten.mul.Tensor)
     assert product.args[1] == 2.0
@@ -345,7 +275,7 @@ def test_the_trace_changes_nothing_outside() -> None:
     x, y = torch.randn(2, 2, requires_grad=True), torch.randn(2, 2)
     torch.random.set_rng_state(seed)
     version = y._version
-    _trace(_input_is_written, [x, y], None, "recorder")
+    trace(_input_is_written, [x, y], None, "recorder")
     assert y._version == version
     assert torch.equal(torch.random.get_rng_state(), seed)
     assert torch.is_autocast_cache_enabled()
