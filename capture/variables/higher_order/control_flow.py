@@ -206,9 +206,11 @@ def _map(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable:
 
 
 def _scan(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable:
-    fn, init, xs = args
-    if set(kwargs) != {"additional_inputs"} or tracer.iterate(kwargs["additional_inputs"]):
+    names = ("combine_fn", "init", "xs", "additional_inputs")  # by place or by name
+    named = {**dict(zip(names, args, strict=False)), **kwargs}
+    if set(named) != set(names) or tracer.iterate(named["additional_inputs"]):
         _refuse("scan with inputs of its own")
+    fn, init, xs = named["combine_fn"], named["init"], named["xs"]
     state, over = _tensors(tracer, init, "scan"), _tensors(tracer, xs, "scan")
     carried = [pin_sizes(tracer, v.value)._replace(cls=torch.Tensor) for v in state]
     metas = [*carried, *(_slice_meta(tracer, v) for v in over)]
