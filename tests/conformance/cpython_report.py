@@ -37,6 +37,8 @@ Each test method of a module of `test.test_*` runs once plainly and once compile
 
 Methods that test the interpreter itself and may differ are listed, each with its reason, in
 [`cpython_exceptions.toml`](../tests/conformance/cpython_exceptions.toml); they are not counted.
+A row is of the last saved run of its module: rows may be of different commits, and what a later
+commit mended still shows until the module is run again.
 """
 
 
@@ -64,6 +66,10 @@ def write(path: Path, folder: Path, required: list[str], minimum: int) -> None:
     others = sorted({m for by in results.values() for m in by} - set(required))
     if others:
         lines += _table("Further modules", results, others)
+    for version in sorted(results, key=_as_numbers):
+        absent = [name for name in required if name not in results[version]]
+        if absent:
+            lines += [f"No result on {version}: {', '.join(absent)}.", ""]
     lines += _reasons(results, required)
     path.write_text("\n".join(lines).rstrip() + "\n")
 

@@ -51,6 +51,10 @@ def test_what_differs_and_what_is_slow_is_named(tmp_path: Path) -> None:
     assert ": `test_list.T.test_b`." in page
 
 
+def test_modules_without_a_result_are_named(tmp_path: Path) -> None:
+    assert ": dict." in page_of(tmp_path, result("list"))
+
+
 def test_reasons_are_added_up_over_the_required_modules(tmp_path: Path) -> None:
     first = result("list", reasons={"CAP0001 a|b": 2})
     second = result("dict", reasons={"CAP0001 a|b": 3})
