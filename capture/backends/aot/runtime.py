@@ -21,8 +21,8 @@ from capture.backends.aot.toolchain import Boxed
 
 __all__ = ["Again", "autograd_call", "inference_call", "wrap"]
 
-#: (inputs, tangents) -> gradients, all of them with a history
-Again: TypeAlias = Callable[[Sequence[Tensor], Sequence[Tensor]], Sequence[Any]]
+#: (inputs, tangents or None) -> gradients, all of them with a history
+Again: TypeAlias = Callable[[Sequence[Tensor], Sequence[Tensor | None]], Sequence[Any]]
 
 
 def inference_call(forward: Boxed, owned: Sequence[int] = ()) -> Boxed:
@@ -48,6 +48,7 @@ def autograd_call(
     backward: Boxed,
     joint: Joint,
     needs_copy: Sequence[int],
+    behind: Sequence[frozenset[int]],
     again: Again | None,
 ) -> Boxed:
     """Return ``forward`` and ``backward`` as one differentiable function.
@@ -57,10 +58,14 @@ def autograd_call(
         backward: takes what was saved and the tangents, returns a gradient for each input.
         joint: which outputs have a tangent, and of which geometry.
         needs_copy: what is saved of memory that the graph's caller writes to, by position.
+        behind: the tangents that each gradient depends on.
         again: computes the gradients with torch calls, for a backward that is differentiated.
     """
     count, differentiable = joint.forward_outputs, joint.differentiable
     expected = list(zip(differentiable, joint.geometry, strict=True))
+    tangents = joint.fakes[len(joint.fakes) - len(differentiable) :]
+    kinds = [(tangent.dtype, tangent.device) for tangent in tangents]
+    del tangents
     other = [i for i in range(count) if i not in set(differentiable)]
     copied = tuple(needs_copy)
     made_again: list[Rebuild] | None = None
@@ -106,6 +111,25 @@ def autograd_call(
             and all(number is None for number in ctx.numbers)
         )
 
+    def fill(ctx: Any, gradients: Sequence[Any], absent: Sequence[int]) -> list[Any]:
+        """Put zeros where an output has no tangent: the graph takes all of them."""
+        filled = list(gradients)
+        for k in absent:
+            shape = ctx.shapes[k] if joint.symbolic else expected[k][1][0]
+            dtype, device = kinds[k]
+            filled[differentiable[k]] = torch.zeros(shape, dtype=dtype, device=device)
+        return filled
+
+    def without(absent: Sequence[int], found: Sequence[Any]) -> Sequence[Any]:
+        """Leave out the gradients that depend on tangents which are not there."""
+        if not absent:
+            return found
+        missing = frozenset(absent)
+        return [
+            None if where and where <= missing else gradient
+            for where, gradient in zip(behind, found, strict=True)
+        ]
+
     class Graph(torch.autograd.Function):
         """The forward and backward of one captured graph."""
 
@@ -116,6 +140,9 @@ def autograd_call(
             outputs = [t.detach() if t._is_view() else t for t in results[:count]]
             saved = list(results[count:])
             del results
+            ctx.set_materialize_grads(False)
+            if joint.symbolic:
+                ctx.shapes = [outputs[i].shape for i in differentiable]
             ctx.plain = plain
             if plain:
                 ctx.save_for_backward(*saved)
@@ -145,8 +172,10 @@ def autograd_call(
                     arguments[each.place] = each.view_of(arguments[each.place])
             if not adapter.keeps_graph():
                 adapter.clear_saved(ctx)
+            absent = [k for k, i in enumerate(differentiable) if gradients[i] is None]
+            filled: Sequence[Any] = fill(ctx, gradients, absent) if absent else gradients
             for i, demanded in expected:
-                tangent = gradients[i]
+                tangent = filled[i]
                 if isinstance(demanded, list):
                     demanded = tuple(tangent.shape), _strides_in(tangent.shape, demanded)
                 shape, stride = demanded
@@ -158,12 +187,14 @@ def autograd_call(
                 arguments.append(tangent)
             if torch.is_grad_enabled():
                 if again is not None and (inputs := _unchanged(ctx.inputs)) is not None:
-                    return (*again(inputs, [gradients[i] for i in differentiable]), *nothing)
-                twice: Any = Twice.apply
-                # The marker gives the result a history, however little of it requires grad.
-                return (*twice(torch.empty(0, requires_grad=True), *arguments), *nothing)
-            del gradients
-            return (*run_backward(arguments), *nothing)
+                    found = again(inputs, [gradients[i] for i in differentiable])
+                else:
+                    twice: Any = Twice.apply
+                    # The marker gives the result a history, however little of it requires grad.
+                    found = twice(torch.empty(0, requires_grad=True), *arguments)
+                return (*without(absent, found), *nothing)
+            del gradients, filled
+            return (*without(absent, run_backward(arguments)), *nothing)
 
     careful_apply: Any = Graph.apply
     # Torch's own apply, in C, without the look for function transforms around it.

@@ -13,6 +13,7 @@ from torch import Tensor, fx
 from capture import logs
 from capture._native import disable_code
 from capture.backends.aot import adapter, recorder_adapter, runtime
+from capture.backends.aot.dependence import tangents_behind
 from capture.backends.aot.described import CannotTrace, Joint
 from capture.backends.aot.held_numbers import can_hold, hold, split_numbers
 from capture.backends.aot.joint import trace_joint, tracer_name
@@ -291,17 +292,18 @@ class Stage:
         needs = [tensor.requires_grad for tensor in tensors]
         whole = len(tensors)
 
-        def again(inputs: Sequence[Tensor], tangents: Sequence[Tensor]) -> Sequence[Any]:
+        def again(inputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> Sequence[Any]:
             # Names of their own: an input may be computed from another one.
             numbers, inputs = inputs[whole:], inputs[:whole]
             ours = [t.view_as(t) if need else t for t, need in zip(inputs, needs, strict=True)]
             found = call(*ours, *numbers)
             outputs = [found] if joint.single else found
+            met = [(outputs[i], t) for i, t in zip(wanted, tangents, strict=True) if t is not None]
             gradients = iter(
                 torch.autograd.grad(
-                    [outputs[i] for i in wanted],
+                    [output for output, _ in met],
                     [t for t, need in zip(ours, needs, strict=True) if need],
-                    tangents,
+                    [tangent for _, tangent in met],
                     create_graph=True,
                     allow_unused=True,
                 )
@@ -316,8 +318,9 @@ class Stage:
     ) -> tuple[Joint, Boxed]:
         saved = _saved(parts)
         copied = _overwritten(joint, saved)
-        order = None
+        order, behind = None, []
         if parts.backward is not None:
+            behind = tangents_behind(parts.backward)
             order = _order_of(parts.backward, saved, len(joint.differentiable))
         if self.toolchain.writes_inputs:
             joint, copied = write_in_graph(joint, parts, copied)
@@ -329,7 +332,7 @@ class Stage:
             return joint, runtime.inference_call(forward, joint.owned)
         if order is not None:
             backward = _reorder(backward, order)
-        return joint, runtime.autograd_call(forward, backward, joint, copied, again)
+        return joint, runtime.autograd_call(forward, backward, joint, copied, behind, again)
 
 
 def _saved(parts: Parts) -> list[fx.Node]:
