@@ -34,6 +34,7 @@ __all__ = [
     "is_contiguous_as_written",
     "is_one_of_many",
     "is_plain",
+    "is_random",
     "is_symbolic",
     "is_view_op",
     "keep_generators",
@@ -42,8 +43,10 @@ __all__ = [
     "mode_of",
     "numbers_allowed",
     "plain_state",
+    "random_state",
     "same_as_written",
     "same_storage",
+    "set_random_state",
     "storage_key",
     "storage_was_changed",
     "tells_of_freed_graph",
@@ -192,6 +195,28 @@ def keep_generators() -> AbstractContextManager[object]:
     cuda: Any = torch.cuda
     devices = range(cuda.device_count()) if cuda.is_initialized() else ()
     return torch.random.fork_rng(devices=devices)
+
+
+def is_random(gm: fx.GraphModule) -> bool:
+    """Tell whether an ATen graph draws random numbers."""
+    seeded = torch.Tag.nondeterministic_seeded
+    return any(seeded in getattr(node.target, "tags", ()) for node in gm.graph.nodes)
+
+
+def random_state() -> list[tuple[int | None, Tensor]]:
+    """Return the states of the default generators, by device; None is the CPU."""
+    cuda: Any = torch.cuda
+    devices = range(cuda.device_count()) if cuda.is_initialized() else ()
+    return [(None, torch.get_rng_state()), *((i, cuda.get_rng_state(i)) for i in devices)]
+
+
+def set_random_state(state: Sequence[tuple[int | None, Tensor]]) -> None:
+    """Put the states of the default generators back."""
+    for device, value in state:
+        if device is None:
+            torch.set_rng_state(value)
+        else:
+            torch.cuda.set_rng_state(value, device)
 
 
 @contextlib.contextmanager

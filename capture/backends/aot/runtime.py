@@ -265,6 +265,25 @@ def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:
     in_order = simple and forward_only == list(range(joint.forward_outputs))
     single, grad_mode = joint.single, joint.grad_mode
 
+    # The graph writes nothing itself, so that after an error the torch-level one starts afresh.
+    again = bool(positions) and not in_graph
+    random = again and adapter.is_random(joint.gm)
+
+    def careful(inputs: list[Any]) -> Sequence[Any]:
+        """Call the graph; if it raises, leave written what eager would have written by then."""
+        kept, state = list(inputs), adapter.random_state() if random else None
+        try:
+            return call(inputs)
+        except Exception as error:
+            if isinstance(error, MemoryError | torch.OutOfMemoryError):
+                raise
+            if state is not None:
+                adapter.set_random_state(state)
+            eager(kept)
+            raise
+
+    attempt = careful if again else call
+
     if in_order and not positions and not single and grad_mode is None:
         # Nothing to do around it.
         call._boxed_call = True  # type: ignore[attr-defined]
@@ -277,7 +296,7 @@ def wrap(joint: Joint, call: Boxed, eager: Boxed) -> Boxed:
         behind = []
         if freed:
             behind = [t for t in inputs if isinstance(t, Tensor) and t.requires_grad]
-        results = call(inputs)
+        results = attempt(inputs)
         if in_graph:
             adapter.count_writes([ours[i] for i in in_graph])
         for each in outside:

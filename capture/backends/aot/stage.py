@@ -282,7 +282,7 @@ class Stage:
 
         A backward that is itself differentiated needs them with their history.
         """
-        if joint.written or adapter.any_autocast() or _is_random(joint.gm):
+        if joint.written or adapter.any_autocast() or adapter.is_random(joint.gm):
             return None
         outputs = enumerate(joint.outputs)
         places = {o.index: i for i, o in outputs if o.kind == "forward" and o.view is None}
@@ -387,13 +387,6 @@ def _reorder(backward: Boxed, order: Sequence[int]) -> Boxed:
         return backward(picked)
 
     return call
-
-
-def _is_random(gm: fx.GraphModule) -> bool:
-    return any(
-        torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        for node in gm.graph.nodes
-    )
 
 
 def _overwritten(joint: Joint, saved: Sequence[fx.Node]) -> list[int]:
