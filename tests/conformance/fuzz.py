@@ -180,9 +180,13 @@ def compare(a, b):
             found = difference(a[name], b[name])
         except Exception as e:
             found = f"comparison failed: {e!r}"
-        if found is not None:
+        if found is not None and not _LIMIT_STRUCK.search(found):
             return (name, found)
     return None
+
+
+# Which call struck the limit, and so the text, depends on the native stack in between.
+_LIMIT_STRUCK = re.compile(r"(maximum recursion depth exceeded.*){2}", re.DOTALL)
 
 
 # --- making programs small ------------------------------------------------------------------------
