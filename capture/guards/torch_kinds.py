@@ -83,7 +83,7 @@ class TensorFacts:
                 requires_grad=tensor.requires_grad,
                 layout=layout,
                 dispatch_keys=keys,
-                is_leaf=tensor.is_leaf if with_leaf else None,
+                is_leaf=_is_leaf(tensor) if with_leaf else None,
                 contiguous=contiguous,
                 plain=strided and type(tensor) in _PLAIN_CLASSES and not keys & _UNUSUAL_KEYS,
                 sparse=layout is torch.sparse_coo
@@ -123,6 +123,17 @@ class TensorFacts:
                 f"to {_key_set(new.dispatch_keys)}"
             )
         return found
+
+
+def _is_leaf(tensor: torch.Tensor) -> bool | None:
+    """Tell whether a tensor is a leaf; None where autograd refuses to say.
+
+    That is a view which autograd cannot give a history any more, as its base was written to.
+    """
+    try:
+        return tensor.is_leaf
+    except RuntimeError:
+        return None
 
 
 @dataclass(frozen=True)

@@ -279,6 +279,9 @@ def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source) -> Variable
     facts = TensorFacts.of(value, with_leaf=value.requires_grad)
     if facts.sparse and not value.requires_grad:
         return wrap_sparse(tracer, value, source, facts)
+    if value.requires_grad and facts.is_leaf is None:
+        what = f"{source.name}, a view whose base was written to since"
+        unsupported(reasons.UNKNOWN_OPERATION, what)
     if not facts.plain:
         tracer.guard(TypeIs(source, type(value)))
         return ObjectVariable(type(value), value, source)

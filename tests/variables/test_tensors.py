@@ -472,3 +472,41 @@ def test_new_takes_a_size_for_a_shape_and_a_tuple_for_numbers(check):
         return x.new(x.shape).zero_(), x.new((3, 4)), x.new(2, 1).zero_()
 
     check(f, (torch.ones(3, 2),), fullgraph=True)
+
+
+def test_views_that_autograd_has_given_up(check):
+    """Views of one operator with several results, whose base was written to."""
+
+    def script(decorate):
+        @decorate
+        def fn(views):
+            with torch.no_grad():
+                total = sum(view.sum() for view in views)
+            return total, [view * 2 for view in views]
+
+        @decorate
+        def writes(base):
+            base[...] = torch.ones(3, requires_grad=True).mean()
+            for view in base.unbind():
+                with torch.no_grad():
+                    view += 1
+            return base
+
+        out = []
+        for stale in (False, False, True, False):
+            base = torch.arange(3.0, requires_grad=True) * 1
+            views = base.unbind()
+            if stale:
+                with torch.no_grad():
+                    base.mul_(2)
+            try:
+                out.append(fn(views))
+            except RuntimeError as error:
+                out.append(str(error))
+            try:
+                out.append(writes(torch.ones(3)))
+            except RuntimeError as error:
+                out.append(str(error))
+        return out
+
+    check.script(script)
