@@ -6,7 +6,6 @@ Must not know bytecode, variables or sources: inputs carry opaque keys.
 from __future__ import annotations
 
 import operator
-import types
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,43 +19,34 @@ from capture.backends.boxed import BoxedCodeGen, EitherWay, takes_boxed_graph
 from capture.backends.registry import backend_name
 from capture.config import settings
 from capture.errors import BackendCompilerFailed, DataRefused
-from capture.graph import data_sizes, fake, op_rules
+from capture.graph import fake, op_rules
 from capture.graph.arguments import Arguments
-from capture.graph.derived import DerivedValue
 from capture.graph.fx_adapter import (
     append_node,
-    append_placeholder,
     make_graph_module,
-    new_graph,
 )
-from capture.graph.gradients import gradient_meta, gradients, leaf_gradients
-from capture.graph.history import History, check, is_open, is_rewritten, leaves_behind, release
-from capture.graph.lifted_numbers import NUMBER, lift, lift_condition
-from capture.graph.links import MAYBE, UNKNOWN
+from capture.graph.graph_autograd import GraphAutograd
+from capture.graph.graph_inputs import FrameSummary
+from capture.graph.graph_numbers import is_python_arithmetic
 from capture.graph.propagate import (
     ConstantResult,
     FreshResult,
     InputResult,
     OperatorError,
     Outcome,
-    SequenceResult,
     SizeResult,
     ViewResult,
     memo,
     propagate,
     remember,
 )
-from capture.graph.shadow import Shadow
-from capture.graph.size_nodes import SizeNodes
-from capture.graph.state import TorchState, applied, restored, snapshot
-from capture.graph.symbols import Dim, Inexpressible, Shapes
-from capture.graph.tensor_meta import CannotPropagate, DependsOnData, TensorMeta, meta_of
-from capture.graph.values import ScalarValue, SizeValue, StateToken, TensorValue, ViewKind
+from capture.graph.state import applied, restored, snapshot
+from capture.graph.symbols import Dim
+from capture.graph.tensor_meta import CannotPropagate, DependsOnData, TensorMeta
+from capture.graph.values import ScalarValue, StateToken, TensorValue, ViewKind
 from capture.graph.verify import verify
 
 __all__ = ["CompiledGraph", "OutputGraph"]
-
-FrameSummary = Callable[[], str] | str | None
 
 
 @dataclass
@@ -77,255 +67,8 @@ class CompiledGraph:
     gm: fx.GraphModule
 
 
-class OutputGraph:
-    """The graph of one captured piece.
-
-    Attributes:
-        inputs: the keys of the inputs, in placeholder order.
-        num_ops: calls in the graph, parts of results not counted.
-        mutates_inputs: whether some input's data or metadata is changed.
-        uses_rng: whether some call draws random numbers.
-        may_raise: whether some call can fail because of data.
-        switches: the fields of torch's state that some call changes.
-        backward_calls: how many calls of autograd there are.
-        placeholders: the nodes of the inputs, in order.
-        group_of: of each node that is a tensor, its ``alias_group``.
-        writes: of each node that writes to memory, the alias groups it writes to.
-        no_views: the keys of inputs that must not be views: autograd could refuse a write then.
-        drawing: the nodes that draw random numbers.
-        shapes: what is decided about symbolic sizes; None while all sizes are static.
-        takes_data: whether numbers out of tensors, and sizes that depend on data, may come into it.
-        data_dependent: whether it has numbers out of tensors, or sizes that depend on data.
-        data_sizes: whether it has such sizes.
-        assumes: whether something is assumed of them: the graph raises if it does not hold.
-    """
-
-    layout_known = True
-    """Whether strides are what the program would see (in ``vmap`` they are not)."""
-
-    def __init__(self, name: str, state: TorchState | None = None) -> None:
-        self.name = name
-        self.graph = new_graph()
-        self.inputs: list[object] = []
-        self.examples: list[Any] = []
-        self._state = snapshot() if state is None else state
-        self._state_key = _state_key(self._state)
-        self.num_ops = 0
-        self.mutates_inputs = False
-        self.uses_rng = False
-        self.may_raise = False
-        self.switches: set[str] = set()
-        self.placeholders: list[fx.Node] = []
-        self._groups = 0
-        self._by_view_group: dict[int, list[TensorValue]] = {}
-        self._input_groups: dict[tuple[str, int], int] = {}
-        self._input_alias_groups: dict[int, list[tuple[object, ViewKind]]] = {}
-        self.no_views: dict[object, None] = {}
-        # operators that may have saved tensors of an alias group, as the tensors are now
-        self._savers: dict[int, list[History]] = {}
-        self.backward_calls = 0
-        self._shadow: Shadow | None = None
-        self._initial_state = self._state
-        self._parts: list[fx.Node] = []
-        self._dirty: set[int] = set()  # groups of inputs that were written to
-        self.group_of: dict[fx.Node, int] = {}
-        self.writes: dict[fx.Node, set[int]] = {}
-        self.drawing: set[fx.Node] = set()
-        self.shapes: Shapes | None = None
-        self.takes_data = True
-        self.data_dependent = False
-        self.data_sizes = False
-        self.assumes = False
-        self._size_nodes: SizeNodes | None = None
-        self._derived: dict[object, DerivedValue] = {}
-
-    @property
-    def state(self) -> TorchState:
-        """Torch's state at the current point of the program being captured."""
-        return self._state
-
-    @state.setter
-    def state(self, state: TorchState) -> None:
-        self._state = state
-        self._state_key = _state_key(state)
-
-    # --- inputs --------------------------------------------------------------------------------
-
-    def add_input(
-        self,
-        name: str,
-        tensor: torch.Tensor,
-        key: object,
-        shape: tuple[Any, ...] | None = None,
-        stride: tuple[Any, ...] | None = None,
-    ) -> TensorValue:
-        """Make ``tensor`` an input; ``name`` is a hint for readers.
-
-        Args:
-            shape: its sizes, with a ``Dim`` of ``shapes`` for what is symbolic.
-            stride: its strides, likewise.
-
-        Raises:
-            CannotPropagate: if a graph cannot take such a tensor.
-        """
-        meta = meta_of(tensor)
-        if shape is not None and stride is not None:
-            meta = meta._replace(shape=shape, stride=stride)
-        if meta.is_plain:
-            alias_group = self._input_group("storage", tensor.untyped_storage()._cdata)
-            kind, view_group = ViewKind.NOT_A_VIEW, self._input_group("base", id(tensor))
-            if tensor._is_view():
-                kind = ViewKind.VIEW
-                view_group = self._input_group("base", id(tensor._base))
-        else:
-            alias_group = view_group = self._new_group()
-            kind = ViewKind.NOT_A_VIEW
-        node = self._placeholder(name, tensor, key)
-        node.meta["capture_meta"] = meta
-        value = TensorValue(node, meta, alias_group, view_group, kind, is_input=True)
-        if meta.has_grad_fn:
-            value.history = History(untold="it reaches a tensor that was computed before the graph")
-        elif meta.requires_grad:
-            value.history = History(leaf=value)
-        self.group_of[node] = alias_group
-        self._note_input(alias_group, key, kind)
-        self._by_view_group.setdefault(view_group, []).append(value)
-        return value
-
-    def _note_input(
-        self, alias_group: int, key: object = None, kind: ViewKind = ViewKind.VIEW
-    ) -> None:
-        """Note the memory of an input; unless it is known to be no view, it may be one."""
-        self._input_alias_groups.setdefault(alias_group, []).append((key, kind))
-
-    def add_scalar_input(self, name: str, number: int | float | bool, key: object) -> ScalarValue:
-        """Make a Python number an input."""
-        node = self._placeholder(name, number, key)
-        node.meta[NUMBER] = type(number)
-        return ScalarValue(node, type(number), number, is_input=True)
-
-    def derived_number(self, name: str, example: int | float | bool, key: object) -> DerivedValue:
-        """Return a number that is computed before the graph, an input once it is used."""
-        known = self._derived.get(key)
-        if known is None:
-            known = self._derived[key] = DerivedValue(
-                type(example), example, lambda: self._placeholder(name, example, key)
-            )
-        return known
-
-    def item(self, tensor: TensorValue, frame_summary: FrameSummary = None) -> ScalarValue:
-        """Add ``tensor.item()``: a number that only the graph knows.
-
-        Raises:
-            CannotPropagate: if the tensor has no such number, or not of one type.
-        """
-        pytype = self._number_type(tensor.meta)
-        if any(size != 1 for size in tensor.meta.shape):
-            raise CannotPropagate(f"item() of a tensor of shape {list(tensor.meta.shape)}")
-        node = self._node("call_method", "item", (tensor.node,), {}, frame_summary)
-        return self._number(node, pytype)
-
-    def items(self, tensor: TensorValue, frame_summary: FrameSummary = None) -> list[ScalarValue]:
-        """Add ``tensor.tolist()`` of a tensor with one static dimension; its numbers.
-
-        Raises:
-            CannotPropagate: if the tensor has no such numbers, or not of one type.
-        """
-        pytype = self._number_type(tensor.meta)
-        whole = self._node("call_method", "tolist", (tensor.node,), {}, frame_summary)
-        found = []
-        for place in range(tensor.meta.shape[0]):
-            part = append_node(
-                self.graph, "call_function", "getitem", operator.getitem, (whole, place), {}
-            )
-            self._parts.append(part)
-            found.append(self._number(part, pytype))
-        return found
-
-    def number_of(
-        self,
-        function: Callable[..., Any],
-        tensors: list[TensorValue],
-        pytype: type,
-        frame_summary: FrameSummary = None,
-    ) -> ScalarValue:
-        """Add a call that takes a number out of tensors and cannot fail.
-
-        Raises:
-            CannotPropagate: if that is not for this graph, or for such tensors.
-        """
-        for tensor in tensors:
-            self._number_type(tensor.meta)
-        arguments = tuple(tensor.node for tensor in tensors)
-        node = self._node("call_function", function, arguments, {}, frame_summary)
-        return self._number(node, pytype)
-
-    def _number(self, node: fx.Node, pytype: type) -> ScalarValue:
-        node.meta[NUMBER] = pytype
-        self.data_dependent = True
-        return ScalarValue(node, pytype, None)
-
-    def _number_type(self, meta: TensorMeta) -> type:
-        pytype = _NUMBER_TYPES.get(meta.dtype)
-        if pytype is None or not meta.is_plain:
-            raise CannotPropagate(f"numbers out of a tensor of type {meta.dtype}")
-        return pytype
-
-    def symbolic(self) -> Shapes:
-        """Return what symbolic sizes are made of; the graph has some from now on."""
-        if self.shapes is None:
-            self.shapes = Shapes(self.takes_data)
-            self._size_nodes = SizeNodes(self.graph, self.shapes, self._placeholder)
-        return self.shapes
-
-    def size_value(self, dim: Dim) -> SizeValue:
-        """Return a size as a value of the graph."""
-        assert self._size_nodes is not None
-        return SizeValue(dim, self._size_nodes.node)
-
-    def product(self, sizes: Sequence[Any]) -> Any:
-        """Return the product of sizes: an int or a ``Dim``."""
-        result: Any = 1
-        for n in sizes:
-            if type(n) is Dim or type(result) is Dim:
-                result = self.symbolic().arithmetic(operator.mul, result, n)
-            else:
-                result *= n
-        return result
-
-    def is_contiguous(self, meta: TensorMeta, memory_format: torch.memory_format) -> bool:
-        """Tell what ``Tensor.is_contiguous`` tells; of symbolic sizes, a decision."""
-        if not meta.is_symbolic:
-            return meta.is_contiguous(memory_format)
-        tensor = fake.make_fake(meta, self.symbolic())
-        return bool(tensor.is_contiguous(memory_format=memory_format))
-
-    def _gradient_meta(self, leaf: TensorMeta) -> TensorMeta:
-        if not leaf.is_symbolic:
-            return gradient_meta(leaf)
-        if data_sizes.depends_on_data(leaf):
-            raise DependsOnData("the gradient of a leaf whose size depends on data")
-        if not self.is_contiguous(leaf, torch.contiguous_format):
-            raise CannotPropagate("the gradient of a leaf with symbolic strides")
-        return TensorMeta(leaf.shape, leaf.stride, leaf.dtype, leaf.device)
-
-    def _placeholder(self, name: str, example: object, key: object) -> fx.Node:
-        last = self.placeholders[-1] if self.placeholders else None
-        node = append_placeholder(self.graph, name, last)
-        self.placeholders.append(node)
-        self.inputs.append(key)
-        self.examples.append(example)
-        return node
-
-    def _new_group(self) -> int:
-        self._groups += 1
-        return self._groups
-
-    def _input_group(self, space: str, number: int) -> int:
-        group = self._input_groups.get((space, number))
-        if group is None:
-            group = self._input_groups[space, number] = self._new_group()
-        return group
+class OutputGraph(GraphAutograd):
+    """The graph of one captured piece: its calls, and its handing over to a backend."""
 
     # --- calls ---------------------------------------------------------------------------------
 
@@ -365,7 +108,7 @@ class OutputGraph:
             outcome = shapes.memo.get(key)
         if outcome is None:
             if not tensors:
-                if (found.scalars or found.sizes) and _is_python_arithmetic(target):
+                if (found.scalars or found.sizes) and is_python_arithmetic(target):
                     return self._scalar_call(
                         kind, target, args, kwargs, fx_args, fx_kwargs, frame_summary
                     )
@@ -430,106 +173,7 @@ class OutputGraph:
             self._tell(made)
         return made
 
-    # --- sizes that depend on data ---------------------------------------------------------------
-
-    def _takes_data_sizes(self) -> bool:
-        """Tell whether operators may bring sizes that depend on data into this graph."""
-        return self.takes_data and settings.capture_dynamic_output_shape_ops
-
-    def _check_told(self, outcome: Outcome, shapes: Shapes) -> bool:
-        """Tell whether a result has sizes of its own; a node can tell each of them.
-
-        Raises:
-            CannotPropagate: if it cannot, or if the graph takes none.
-        """
-        dims = list(data_sizes.dims_of(outcome.result))
-        for _, meta in outcome.changed:
-            dims += [n for n in (*meta.shape, *meta.stride) if type(n) is Dim]
-        needed = {s for dim in dims for s in dim.expr.free_symbols if not shapes.is_known(s)}
-        if not needed:
-            return False
-        if not self._takes_data_sizes():
-            raise DependsOnData("the size of a result depends on data")
-        if not needed <= {dim.expr for dim in _sizes_of(outcome.result)}:
-            raise DependsOnData("a size of the result depends on data in a way that is not told")
-        return True
-
-    def _tell(self, result: Any) -> None:
-        """Note what tells the sizes that depend on data; behind the operator that brings them."""
-        if isinstance(result, tuple | list):
-            for item in result:
-                self._tell(item)
-        elif isinstance(result, TensorValue):
-            shapes = self.symbolic()
-            for place, n in enumerate(result.meta.shape):
-                if type(n) is Dim and n.expr.is_Symbol and not shapes.is_known(n.expr):
-                    arguments = (result.node, place)
-                    node = append_node(self.graph, "call_method", "size", "size", arguments, {})
-                    node.meta[NUMBER] = int
-                    self._parts.append(node)
-                    shapes.tell(n.expr, node)
-                    self.data_dependent = self.data_sizes = True
-
-    def settle_assumptions(self) -> None:
-        """Assert in the graph what was assumed of sizes that depend on data.
-
-        Raises:
-            CannotPropagate: if the piece could not start again where an assumption does not hold.
-        """
-        shapes = self.symbolic()
-        known = {*shapes.inputs, *shapes.told}
-        for relation in shapes.assumptions(known):
-            if self.mutates_inputs or self._size_nodes is None:
-                raise DependsOnData(f"{relation} has to hold, behind a change")
-            try:
-                node = self._size_nodes.node_of(relation)
-            except Inexpressible as error:
-                raise DependsOnData(str(error)) from None
-            append_node(self.graph, "call_function", "assume", data_sizes.assume, (node,), {})
-            shapes.asserted(relation)
-            self.assumes = True
-
-    def as_dim(self, scalar: ScalarValue) -> Any:
-        """Return the int or ``Dim`` of an int that the graph computes, or None."""
-        if scalar.pytype is not int or not self._takes_data_sizes():
-            return None
-        return lift(self.symbolic(), scalar.node, self._number_inputs())
-
-    def _number_inputs(self) -> dict[fx.Node, tuple[Any, Any]]:
-        rows = zip(self.placeholders, self.inputs, self.examples, strict=True)
-        return {node: (key, example) for node, key, example in rows}
-
-    def assume_number(self, condition: ScalarValue) -> None:
-        """Take for granted that a bool of the graph is true; else the piece runs in Python.
-
-        Raises:
-            CannotPropagate: if the piece could not start again there, or if it is false.
-        """
-        if self.mutates_inputs:
-            raise DependsOnData("a condition, behind a change")
-        shapes = self.symbolic()
-        relation = lift_condition(shapes, condition.node, self._number_inputs())
-        if isinstance(relation, torch.SymBool):
-            shapes.assume(relation)
-            self.settle_assumptions()
-        append_node(self.graph, "call_function", "assume", data_sizes.assume, (condition.node,), {})
-        self.assumes = True
-
-    def _node(
-        self,
-        kind: str,
-        target: Any,
-        fx_args: tuple[Any, ...],
-        fx_kwargs: dict[str, Any],
-        frame_summary: FrameSummary,
-    ) -> fx.Node:
-        name = target if type(target) is str else op_rules.name_of(target)
-        node = append_node(self.graph, kind, name, target, fx_args, fx_kwargs)
-        if frame_summary is not None:
-            # at once: what a callable would say changes as the program goes on
-            node.meta["stack_trace"] = frame_summary() if callable(frame_summary) else frame_summary
-        self.num_ops += 1
-        return node
+    # --- results -------------------------------------------------------------------------------
 
     def _result(self, described: Any, node: fx.Node | None, tensors: list[TensorValue]) -> Any:
         return self._build(described, node, tensors, {})
@@ -583,205 +227,6 @@ class OutputGraph:
         else:
             view_group = self._new_group()
         return self._value(node, described.meta, given.alias_group, view_group, kind)
-
-    def _value(
-        self, node: fx.Node, meta: TensorMeta, alias_group: int, view_group: int, kind: ViewKind
-    ) -> TensorValue:
-        node.meta["capture_meta"] = meta
-        value = TensorValue(node, meta, alias_group, view_group, kind)
-        self.group_of[node] = alias_group
-        self._by_view_group.setdefault(view_group, []).append(value)
-        return value
-
-    # --- what autograd records -----------------------------------------------------------------
-
-    def _record(
-        self, value: TensorValue, links: tuple[int, ...], tensors: list[TensorValue]
-    ) -> None:
-        """Note what a gradient for a new tensor flows to."""
-        if value.meta.requires_grad:
-            if value.meta.has_grad_fn:
-                value.history = _history(links, tensors)
-            else:
-                value.history = History(leaf=value)
-            self._note_saver(value.history, value, tensors)
-
-    def _note_saver(self, history: History, value: TensorValue, given: list[TensorValue]) -> None:
-        """Note that an operator may have saved its result and what it was given."""
-        for group in {value.alias_group, *(tensor.alias_group for tensor in given)}:
-            self._savers.setdefault(group, []).append(history)
-
-    def _rewrite(self, outcome: Outcome, tensors: list[TensorValue]) -> None:
-        """Note what in-place operators do to the histories of their tensors and families."""
-        for index in outcome.written:
-            for history in self._savers.pop(tensors[index].alias_group, ()):
-                history.rewritten = True
-        made = [(index, _history(links, tensors)) for index, links in outcome.links]
-        for index, history in made if outcome.recorded else ():
-            value = tensors[index]
-            self._note_saver(history, value, tensors)
-            for member in self._by_view_group[value.view_group]:
-                if member is value or member.history is None:
-                    member.history = history
-                else:
-                    member.history = History((member.history, history))
-        for index, meta in outcome.changed:
-            value = tensors[index]
-            if not meta.requires_grad:
-                value.history = None
-            elif not meta.has_grad_fn and value.history is None:
-                value.history = History(leaf=value)
-
-    def leaves_of(
-        self, outputs: list[TensorValue], grad_outputs: list[TensorValue | None]
-    ) -> list[tuple[TensorValue, torch.layout]]:
-        """Return the leaves that a backward call gives gradients to, and the gradients' layouts.
-
-        Raises:
-            CannotPropagate: if that cannot be foretold.
-        """
-        ends = [value.history for value in outputs if value.history is not None]
-        order = {id(node): place for place, node in enumerate(self.graph.nodes)}
-        leaves = leaves_behind(ends)
-        if any(id(leaf.node) not in order for leaf in leaves):
-            raise CannotPropagate("a leaf belongs to the graph around this one")
-        leaves.sort(key=lambda value: order[id(value.node)])
-        if not is_open(ends):
-            return [(leaf, torch.strided) for leaf in leaves]
-        leaves = [leaf for leaf in leaves if leaf.meta.requires_grad]
-        if not leaves:
-            return []
-        found = self._shadow_so_far().gradients(
-            [value.node for value in outputs],
-            [leaf.node for leaf in leaves],
-            [None if value is None else value.node for value in grad_outputs],
-            retain_graph=True,
-        )
-        pairs = zip(leaves, found, strict=True)
-        return [(leaf, grad.layout) for leaf, grad in pairs if grad is not None]
-
-    def _shadow_so_far(self) -> Shadow:
-        """Return the run of the graph on fake tensors, up to its last node."""
-        if self.shapes is not None or "inference_mode" in self.switches:
-            raise CannotPropagate("some sizes are symbolic, or inference mode is switched")
-        if self._shadow is None:
-            self._shadow = Shadow(self.graph, self._initial_state)
-        examples = zip(self.placeholders, self.examples, strict=True)
-        self._shadow.catch_up({n: e for n, e in examples if not isinstance(e, torch.Tensor)})
-        return self._shadow
-
-    def add_leaf_gradients(
-        self,
-        outputs: list[TensorValue],
-        grad_outputs: list[TensorValue | None],
-        leaves: list[TensorValue],
-        layouts: list[torch.layout],
-        fresh: list[bool],
-        retain_graph: bool,
-        frame_summary: FrameSummary = None,
-    ) -> list[TensorValue]:
-        """Add a backward call and return the gradients of ``leaves``.
-
-        Args:
-            outputs: what is differentiated; ``leaves_of`` them are the leaves.
-            grad_outputs: the gradient of each output, or None for a single element.
-            layouts: of each leaf's gradient.
-            fresh: which gradients become the leaf's ``grad``, others are added to the one there.
-            retain_graph: whether what the operators saved is kept.
-        """
-        metas = [
-            self._gradient_meta(leaf.meta)
-            if layout is torch.strided
-            else gradient_meta(leaf.meta, layout)
-            for leaf, layout in zip(leaves, layouts, strict=True)
-        ]
-        ends = [value.history for value in outputs if value.history is not None]
-        arguments = (
-            tuple(value.node for value in outputs),
-            tuple(None if value is None else value.node for value in grad_outputs),
-            tuple(value.node for value in leaves),
-            tuple(fresh),
-            retain_graph,
-        )
-        node = self._node("call_function", leaf_gradients, arguments, {}, frame_summary)
-        self.may_raise = self.may_raise or is_rewritten(ends) or is_open(ends)
-        if not retain_graph:
-            release(ends)
-        self.backward_calls += 1
-        found = []
-        for position, meta in enumerate(metas):
-            part = append_node(
-                self.graph, "call_function", "getitem", operator.getitem, (node, position), {}
-            )
-            self._parts.append(part)
-            group = self._new_group()
-            found.append(self._value(part, meta, group, group, ViewKind.NOT_A_VIEW))
-        return found
-
-    def add_gradients(
-        self,
-        outputs: list[TensorValue],
-        grad_outputs: list[TensorValue | None],
-        inputs: list[TensorValue],
-        options: dict[str, bool],
-        frame_summary: FrameSummary = None,
-    ) -> list[TensorValue | None]:
-        """Add a call of ``torch.autograd.grad`` and return the gradients of ``inputs``.
-
-        Args:
-            outputs: what is differentiated.
-            grad_outputs: the gradient of each output, or None for a single element.
-            options: ``retain_graph``, ``create_graph`` and ``materialize_grads``.
-
-        Raises:
-            CannotPropagate: if what the call gives, or that it fails, cannot be told.
-        """
-        ends = [value.history for value in outputs if value.history is not None]
-        check(ends)
-        shadow = self._shadow_so_far()
-        nodes = [value.node for value in outputs]
-        wanted = [value.node for value in inputs]
-        given = [None if value is None else value.node for value in grad_outputs]
-        results = shadow.gradients(nodes, wanted, given, **options)
-        values = [value for family in self._by_view_group.values() for value in family]
-        described = _Gradients(shadow, values)
-        arguments = (tuple(nodes), tuple(wanted), tuple(given))
-        node = self._node("call_function", gradients, arguments, dict(options), frame_summary)
-        shadow.set(node, results)
-        if not options["retain_graph"]:
-            release(ends)
-        self.backward_calls += 1
-        self.may_raise = self.may_raise or is_rewritten(ends) or is_open(ends)
-        found: list[TensorValue | None] = []
-        made: dict[int, TensorValue] = {}
-        for position, result in enumerate(results):
-            if result is None:
-                found.append(None)
-                continue
-            value = described.same.get(id(result)) or made.get(id(result))
-            if value is None:
-                part = append_node(
-                    self.graph, "call_function", "getitem", operator.getitem, (node, position), {}
-                )
-                self._parts.append(part)
-                shadow.set(part, result)
-                group = described.groups.get(result.untyped_storage()._cdata)
-                if group is None:
-                    group = self._new_group()
-                    described.groups[result.untyped_storage()._cdata] = group
-                meta = meta_of(result)._replace(cls=torch.Tensor)
-                kind = ViewKind.NOT_A_VIEW
-                if result._is_view():
-                    kind = ViewKind.VIEW if options["create_graph"] else ViewKind.NO_GRAD
-                value = self._value(part, meta, group, self._new_group(), kind)
-                made[id(result)] = value
-                if meta.requires_grad:
-                    value.history = described.history(result, ends)
-                    for savers in self._savers.values():  # the backward's operators save as well
-                        savers.append(value.history)
-                    self._savers.setdefault(group, []).append(value.history)
-            found.append(value)
-        return found
 
     # --- in-place operators --------------------------------------------------------------------
 
@@ -839,43 +284,7 @@ class OutputGraph:
         else:
             self.may_raise = True
 
-    # --- numbers and state ---------------------------------------------------------------------
-
-    def _scalar_call(
-        self,
-        kind: str,
-        target: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        fx_args: tuple[Any, ...],
-        fx_kwargs: dict[str, Any],
-        frame_summary: FrameSummary,
-    ) -> ScalarValue:
-        """Add arithmetic on Python numbers."""
-        numbers = [*args, *kwargs.values()]
-        if any(
-            type(n) not in (int, float, bool, ScalarValue, SizeValue, DerivedValue) for n in numbers
-        ):
-            raise CannotPropagate("arithmetic of a number of the graph with something else")
-        known = all(n.example is not None for n in numbers if isinstance(n, ScalarValue))
-        if op_rules.name_of(target) in ("pow", "ipow") and all(
-            (n.pytype if isinstance(n, ScalarValue) else type(n)) is not float for n in numbers
-        ):
-            raise CannotPropagate("the type of a power of integers depends on their values")
-        try:
-            example = target(
-                *(_number(n) for n in args), **{k: _number(n) for k, n in kwargs.items()}
-            )
-        except Exception as error:
-            if not known:
-                raise CannotPropagate("arithmetic that may fail on an unknown number") from None
-            raise OperatorError(error.with_traceback(None)) from None
-        if type(example) not in (int, float, bool):
-            raise CannotPropagate(f"a number computed as a {type(example).__name__}")
-        node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
-        node.meta[NUMBER] = type(example)
-        self.may_raise = self.may_raise or not _is_total(op_rules.name_of(target), numbers)
-        return ScalarValue(node, type(example), example if known else None)
+    # --- torch's state -------------------------------------------------------------------------
 
     def _state_call(
         self,
@@ -1013,98 +422,3 @@ class OutputGraph:
             if log.enabled:
                 text = str(gm.graph) if artifact == "graph" else gm.code
                 log.info("%s\n%s", self.name, text)
-
-
-class _Gradients:
-    """What is known of gradients that the shadow of a graph gave."""
-
-    def __init__(self, shadow: Shadow, values: list[TensorValue]) -> None:
-        self.shadow = shadow
-        self.values = values
-        self.groups: dict[int, int] = {}
-        self.same: dict[int, TensorValue] = {}  # by the id of its tensor
-        for value in values:
-            tensor = shadow.env.get(value.node)
-            if isinstance(tensor, torch.Tensor):
-                self.same[id(tensor)] = value
-                self.groups[tensor.untyped_storage()._cdata] = value.alias_group
-
-    def history(self, result: torch.Tensor, ends: list[History]) -> History:
-        """The history of a gradient that requires grad."""
-        leaves, complete = self.shadow.leaves_of(result, self.values)
-        if not complete:
-            return History(untold="it runs through a gradient with a history of its own")
-        if result.grad_fn is None:
-            return History(untold="a gradient is a leaf")
-        parents = [leaf.history for leaf in leaves if leaf.history is not None]
-        return History(parents, through=ends)
-
-
-def _history(links: tuple[int, ...], tensors: list[TensorValue]) -> History:
-    parents = []
-    for position in links:
-        if position == UNKNOWN:
-            parents.append(History(untold="it reaches a leaf that is no value of the graph"))
-        elif position != MAYBE:
-            history = tensors[position].history
-            if history is not None:
-                parents.append(history)
-    return History(parents, open=MAYBE in links)
-
-
-def _sizes_of(result: Any) -> list[Dim]:
-    """Return the symbolic sizes of an outcome's tensors, strides left out."""
-    meta = getattr(result, "meta", None)
-    found = [n for n in meta.shape if type(n) is Dim] if isinstance(meta, TensorMeta) else []
-    if type(result) is SequenceResult:
-        for item in result.items:
-            found += _sizes_of(item)
-    return found
-
-
-_state_keys: dict[TorchState, int] = {}
-
-
-def _state_key(state: TorchState) -> int:
-    """Return a number for ``state`` that is cheaper to hash; there are only a few states."""
-    return _state_keys.setdefault(state, len(_state_keys))
-
-
-_NUMBER_TYPES: dict[torch.dtype, type] = {
-    **dict.fromkeys((torch.float64, torch.float32, torch.float16, torch.bfloat16), float),
-    **dict.fromkeys((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), int),
-    torch.bool: bool,
-}
-
-_TOTAL_ARITHMETIC = frozenset(
-    {"add", "sub", "mul", "neg", "pos", "abs", "eq", "ne", "lt", "le", "gt", "ge", "min", "max"}
-)
-
-
-def _is_total(name: str, numbers: list[Any]) -> bool:
-    """Tell whether arithmetic cannot raise whatever the numbers of the graph are."""
-    if name in ("truediv", "floordiv", "mod"):
-        divisor = numbers[1]
-        fits = divisor.nonzero if isinstance(divisor, ScalarValue) else divisor != 0
-        if name == "truediv":  # a quotient of integers may be too large for a float
-            kinds = [n.pytype if isinstance(n, ScalarValue) else type(n) for n in numbers]
-            return fits and float in kinds
-        return fits
-    return name in _TOTAL_ARITHMETIC
-
-
-def _is_python_arithmetic(target: Any) -> bool:
-    """Tell whether ``target`` works on Python numbers, rather than on tensors."""
-    if target in (int, float, bool):
-        return True
-    return isinstance(target, types.BuiltinFunctionType) and target.__module__ in (
-        "_operator",
-        "builtins",
-        "math",
-    )
-
-
-def _number(value: Any) -> Any:
-    if not isinstance(value, ScalarValue):
-        return value
-    return value.pytype(1) if value.example is None else value.example

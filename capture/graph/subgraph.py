@@ -14,7 +14,8 @@ from torch import fx
 
 from capture.graph.derived import DerivedValue
 from capture.graph.fx_adapter import append_placeholder, make_graph_module
-from capture.graph.output_graph import FrameSummary, OutputGraph
+from capture.graph.graph_inputs import FrameSummary
+from capture.graph.output_graph import OutputGraph
 from capture.graph.state import TorchState
 from capture.graph.symbols import Dim, Shapes
 from capture.graph.tensor_meta import CannotPropagate, TensorMeta

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from capture.graph.history import History, leaves_behind, release
+from capture.graph.history import History, is_rewritten, leaves_behind, release
 from capture.graph.output_graph import OutputGraph
 from capture.graph.tensor_meta import CannotPropagate
 
@@ -55,10 +55,11 @@ def test_writing_to_what_was_recorded_is_noted(graph):
     a = given(graph, "a")
     fresh = graph.call("call_function", torch.zeros, (3,))
     graph.call("call_method", "add_", (fresh, 1))
-    assert not graph.rewrites_recorded
-    inner = mul(graph, a, 2.0)
+    other, inner = mul(graph, a, fresh), mul(graph, a, 2.0)
+    assert not is_rewritten([other.history, inner.history])
     graph.call("call_method", "add_", (inner, 1))
-    assert graph.rewrites_recorded
+    assert is_rewritten([inner.history])
+    assert not is_rewritten([other.history])
 
 
 def test_detached_tensor_that_asks_for_grad_is_a_leaf(graph):
