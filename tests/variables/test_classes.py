@@ -597,3 +597,23 @@ def test_attribute_put_on_an_enum_member(check):
         return a, f(X, E.B), b, g(X, E.A)
 
     check.script(program)
+
+
+def test_instance_check_of_type_itself(check):
+    class Meta(type):
+        def __instancecheck__(cls, instance):
+            return super().__instancecheck__(instance) or instance == 3
+
+    class Known(metaclass=Meta):
+        pass
+
+    class Poser:
+        @property
+        def __class__(self):
+            return Known
+
+    def fn(x, values):
+        real = [type.__instancecheck__(Known, v) for v in values]
+        return x + 1, real, [isinstance(v, Known) for v in values]
+
+    check(fn, (torch.ones(2), [Known(), Poser(), 3, None]))

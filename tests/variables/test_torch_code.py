@@ -168,17 +168,20 @@ def test_a_tensor_without_history_has_no_grad_fn(check):
 
 
 def test_settings_of_torch_are_guarded_by_value():
+    import torch._functorch.config
+
     import capture
     from capture.backends import GraphCounter
 
     def program(x):
-        return x + 1 if torch.distributed.config.compile_on_one_rank else x - 1
+        return x + 1 if torch._functorch.config.debug_assert else x - 1
 
     counter = GraphCounter("eager")
     compiled = capture.compile(program, backend=counter, fullgraph=True)
     x = torch.ones(2)
     assert torch.equal(compiled(x), program(x))
-    with torch.distributed.config.patch(compile_on_one_rank=True):
+    before = torch._functorch.config.debug_assert
+    with torch._functorch.config.patch(debug_assert=not before):
         assert torch.equal(compiled(x), program(x))
     assert torch.equal(compiled(x), program(x))
     assert counter.graph_count == 2

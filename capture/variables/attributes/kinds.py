@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import types
+import warnings
 from typing import Any
 
 from torch.utils._config_module import ConfigModule
@@ -41,6 +42,16 @@ from capture.variables.handling import guard_caller_handles_nothing
 from capture.variables.objects import ExceptionVariable, ModuleVariable, lookup_mro
 
 
+def _setting(module: ConfigModule, name: str) -> Any:
+    """Return one of torch's settings; a deprecated one warns at each read, so Python reads it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return getattr(module, name)
+        except Warning:
+            unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{module.__name__}.{name}, which is deprecated")
+
+
 def module_getattr(tracer: Tracer, obj: ModuleVariable, name: str) -> Variable:
     """Attribute of an imported module: its dict, then its ``__getattr__``."""
     assert obj.source is not None
@@ -52,7 +63,7 @@ def module_getattr(tracer: Tracer, obj: ModuleVariable, name: str) -> Variable:
     if name == "__dict__":
         return tracer.wrap(real, InstanceDictSource(obj.source))
     if isinstance(obj.value, ConfigModule) and name in obj.value._config:
-        value = getattr(obj.value, name)
+        value = _setting(obj.value, name)
         if isinstance(value, FOLDABLE):  # torch's settings: guarded by value, however it is found
             return tracer.wrap(value, AttrSource(obj.source, name))
     raw = lookup_mro(type(obj.value), name)[0]

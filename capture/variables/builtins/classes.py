@@ -153,11 +153,27 @@ def _build_class(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return make_class(tracer, name.value, bases, body)
 
 
+# Where torch has the metaclass of its opaque types, by version.
+_OPAQUE = frozenset({"torch._opaque_base", "torch._custom_class_base"})
+
+
 @rule(isinstance)
 def _isinstance(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     obj, classes = args
     cls = obj.python_type()
     return boolean(any(_instance_of(tracer, obj, cls, k) for k in class_list(tracer, classes)))
+
+
+@rule(type.__instancecheck__)
+def _is_real_instance(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    klass, obj = (v.realize(tracer) for v in args)
+    if not isinstance(klass, ClassVariable):
+        return None
+    cls = obj.python_type()
+    if klass.value in cls.__mro__:
+        return boolean(True)
+    stated = _stated_class(tracer, obj, cls)
+    return boolean(stated is not None and klass.value in stated.__mro__)
 
 
 def class_list(tracer: Tracer, v: Variable) -> list[Any]:
@@ -213,7 +229,8 @@ def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
 
 def _is_opaque_of_torch(klass: type) -> bool:
     """True for process groups and the like: only stand-ins in traces of torch's need more."""
-    return module_name(type(klass)) == "torch._opaque_base" != module_name(klass)
+    home = module_name(type(klass))
+    return home in _OPAQUE and home != module_name(klass)
 
 
 def _ask_abstract(tracer: Tracer, cls: type, klass: type, where: Source | None) -> bool:
