@@ -135,8 +135,10 @@ class Policy:
                 )
         if marks.dynamic | marks.maybe:
             self.seen.sizes.setdefault(source, set()).update(marks.dynamic | marks.maybe)
-        sizes = frozenset(i for i in wanted if shape[i] > 1)
-        strides = frozenset(self.seen.strides.get(source, ()))
+        # what was seen may have been of a tensor of a higher rank
+        rank = len(shape)
+        sizes = frozenset(i for i in wanted if i < rank and shape[i] > 1)
+        strides = frozenset(i for i in self.seen.strides.get(source, ()) if i < rank)
         if not sizes and not strides:
             return None
         return SizePlan(sizes, strides, marks.bounds, frozenset(marks.dynamic))

@@ -248,3 +248,24 @@ def test_custom_backend_gets_one_graph():
         assert compiled(x) == x[x > 0].sum() + x.sum().item()
     ((_, inputs),) = seen
     assert [type(value) for value in inputs] == [torch.Tensor]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("used", ["selection", "loss", "both"])
+def test_a_selection_and_a_loss_leave_the_graph(backend, used):
+    """The backward of one of them takes zeros for the other, as many as were selected."""
+
+    def program(x, mask):
+        chosen = x[mask]
+        return chosen * 2, (chosen**2).sum()
+
+    compiled = capture.compile(program, backend=backend)
+    for x, mask, _ in sets(grad=True):
+        found = []
+        for fn in (program, compiled):
+            given = x.detach().clone().requires_grad_()
+            chosen, loss = fn(given, mask)
+            total = (chosen.sum() if used != "loss" else 0) + (loss if used != "selection" else 0)
+            (grad,) = torch.autograd.grad(total, given)
+            found.append((chosen.detach(), loss.detach(), grad))
+        torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)

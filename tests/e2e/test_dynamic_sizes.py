@@ -357,3 +357,9 @@ def test_models(name: str, backend: str, dynamic: bool | None) -> None:
             model.zero_grad(set_to_none=True)
         torch.testing.assert_close(grads[1], grads[0], rtol=1e-5, atol=1e-5)
     assert capture.stats().graphs <= (1 if dynamic else 2)
+
+
+def test_a_tensor_of_another_rank_follows_symbolic_sizes() -> None:
+    program = Compiled(lambda x: (x * 2).sum() + x.dim())
+    for shape in ((2, 3), (4, 3), (5,), (), (6, 3), (2, 3, 4), (7,)):
+        program.agree(torch.ones(shape))

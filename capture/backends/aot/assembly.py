@@ -81,7 +81,7 @@ class _Assembly:
         return Joint(
             gm=gm,
             fakes=[*self.fakes, *self.numbers, *tangents],
-            symbolic=any(map(adapter.is_symbolic, [*self.fakes, *self.numbers])),
+            symbolic=self._has_symbolic_sizes(),
             forward_outputs=len(self.forward),
             differentiable=differentiable,
             geometry=[_demanded(t) for t in tangents],
@@ -92,6 +92,13 @@ class _Assembly:
             mode=self.mode,
             owned=owned,
         )
+
+    def _has_symbolic_sizes(self) -> bool:
+        if any(map(adapter.is_symbolic, [*self.fakes, *self.numbers])):
+            return True
+        # sizes that depend on data come up within the graph
+        made = (node.meta.get("val") for node in self.traced.graph.nodes)
+        return any(isinstance(value, Tensor) and adapter.is_symbolic(value) for value in made)
 
     def _owned(self) -> tuple[int, ...]:
         found = self.found

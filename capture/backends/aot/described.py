@@ -86,7 +86,7 @@ class Joint:
         outputs: the torch-level outputs.
         written: the inputs to write to.
         single: whether the torch-level graph returned one value, not a tuple.
-        symbolic: whether some size is symbolic.
+        symbolic: whether some size is symbolic, or depends on data.
         grad_mode: the grad mode that the graph leaves behind, if it changes it.
         mode: the mode of the fake tensors.
         owned: forward outputs that are no views for autograd, though an operator made them so.
