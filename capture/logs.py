@@ -10,18 +10,30 @@ An artifact is one thing worth looking at (graphs, guards, breaks ...). Each has
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import logging
 import os
 import re
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
 from capture.errors import UserError
 
-__all__ = ["ARTIFACTS", "Artifact", "artifact", "configure", "dump", "dumping", "warning_once"]
+__all__ = [
+    "ARTIFACTS",
+    "FAKE_RUNS",
+    "Artifact",
+    "artifact",
+    "configure",
+    "dump",
+    "dumping",
+    "silenced",
+    "warning_once",
+]
 
 ARTIFACTS: dict[str, str] = {
     "graph": "each captured graph as a table of nodes",
@@ -155,6 +167,24 @@ def warning_once(name: str, key: object, message: str, *args: object) -> None:
             return
         _warned.add((name, key))
     artifact(name).warning(message, *args)
+
+
+@contextlib.contextmanager
+def silenced(*names: str) -> Iterator[None]:
+    """Keep other packages' loggers quiet about failures that are ours to report."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+
+# What torch's fake tensors and symbolic sizes log of each failure before they raise it.
+FAKE_RUNS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
 
 
 def _parse(spec: str) -> dict[str, int]:

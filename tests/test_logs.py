@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -82,3 +83,11 @@ def test_environment_is_read_at_import(tmp_path: Path) -> None:
     )
     assert result.stderr == "[capture.graph] hello\n"
     assert (tmp_path / "graph" / "f.txt").read_text() == "text\n"
+
+
+def test_other_loggers_are_silenced_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    other = logging.getLogger("somebody.else")
+    with logs.silenced("somebody.else"):
+        other.error("unheard")
+    other.error("heard")
+    assert [record.message for record in caplog.records] == ["heard"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import logging
 import sys
 import traceback
 import types
@@ -31,6 +30,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from capture import logs
 from capture.graph.fake_convolution import BATCHED, without_batch
 from capture.graph.recording import Decisions, Recording, decides
 from capture.graph.sample import place_in_autograd, quiet, stop_spending
@@ -237,7 +237,6 @@ def needs_frontend(error: BaseException) -> bool:
     return True
 
 
-_log = logging.getLogger("torch._subclasses.fake_tensor")
 _mode: _RecordingMode | None = None
 
 
@@ -279,17 +278,14 @@ def running(
 ) -> Iterator[None]:
     """Run the ``with`` block under the fake mode, quietly, and record what runs."""
     mode = mode_of(shapes)
-    was_disabled = _log.disabled
-    _log.disabled = True  # failures are ours to report
     mode.recording, mode.decisions = recording, decisions
     try:
         # symbolic sizes need Python's decompositions: some C++ ones want concrete numbers
         dispatcher = contextlib.nullcontext() if shapes is None else enable_python_dispatcher()
-        with quiet(), _without_frontend(), dispatcher, mode:
+        with logs.silenced(*logs.FAKE_RUNS), quiet(), _without_frontend(), dispatcher, mode:
             yield
     finally:
         mode.recording = mode.decisions = None
-        _log.disabled = was_disabled
 
 
 def lacks_rule(error: BaseException) -> bool:

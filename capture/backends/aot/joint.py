@@ -91,7 +91,7 @@ def trace_joint(
             raise CannotTrace(f"{name} would be unrolled over a symbolic size")
     if not all(adapter.is_plain(tensor) for tensor in tensors):
         raise CannotTrace("an input is no plain strided tensor")
-    with adapter.plain_state():
+    with adapter.plain_state(), logs.silenced(*logs.FAKE_RUNS):
         reads = reads_numbers(gm) or gm.meta.get("capture_data", False)
         symbolic = any(map(adapter.is_symbolic, tensors))
         mode = adapter.mode_of(tensors) if symbolic else None
