@@ -7,6 +7,7 @@ return or a graph break; calls of Python functions push a frame, so depth costs 
 from __future__ import annotations
 
 import builtins
+import copy
 import os
 import sys
 import types
@@ -87,6 +88,7 @@ _MAX_RECURSION = 40
 # Frames that wait for each other within an instruction: each takes native stack of the compiler.
 _MAX_NESTING = 50
 _POLYFILLS = os.path.dirname(polyfills.__file__) + os.sep
+_AS_A_WHOLE = (_POLYFILLS, copy.__file__)
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
@@ -623,15 +625,16 @@ class Translator:
         """End the piece in front of the instruction; translate again if it did something.
 
         A C function that a polyfill stands for is called as such: no frame of ours goes on alone.
+        Nor does one of ``copy``, whose work is of no use in parts.
         """
         for position, entered in enumerate(self.frames):
             if entered is frame:
                 break
-            if position and entered.code.co_filename.startswith(_POLYFILLS):
+            if position and entered.code.co_filename.startswith(_AS_A_WHOLE):
                 frame = self.frames[position - 1]
                 self.break_at[frame.ordinal] = signal
                 raise Restart()
-        if len(self.frames) > 1 and frame.code.co_filename.startswith(_POLYFILLS):
+        if len(self.frames) > 1 and frame.code.co_filename.startswith(_AS_A_WHOLE):
             frame = self.frames[_position(self.frames, frame) - 1]
             self.break_at[frame.ordinal] = signal
             raise Restart()

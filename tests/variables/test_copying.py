@@ -140,3 +140,15 @@ def test_the_dict_of_an_object_is_one(check):
         return x + 1, point.__dict__ is point.__dict__, id(vars(point)) == id(point.__dict__)
 
     assert not check(f, (X,)).breaks
+
+
+def test_what_cannot_be_copied_here_is_copied_by_python_as_a_whole(check):
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))
+
+    def fn(x):
+        twin = copy.deepcopy(net)
+        return twin(x) * 2, twin is net, copy.deepcopy({"a": [net]})["a"][0] is net
+
+    report = check(fn, (X,))
+    assert [record.count for record in report.breaks] == [2]
+    assert report.recompiles == []
