@@ -269,6 +269,18 @@ def iterate(tracer: Tracer, obj: Variable) -> list[Variable]:
     return items
 
 
+def drained(tracer: Tracer, args: list[Variable], place: int) -> list[Variable]:
+    """All items of an argument that may be an iterator.
+
+    The argument is a list of them from now on: a rule that leaves the call to somebody else has
+    used the iterator up.
+    """
+    items = iterate(tracer, args[place])
+    if not isinstance(args[place].realize(tracer), SequenceVariable):
+        args[place] = ListVariable(list(items))
+    return items
+
+
 def items_of(tracer: Tracer, obj: Variable) -> Iterator[Variable]:
     """The items one by one, so that what is done with one happens before the next is made."""
     obj = obj.realize(tracer)

@@ -23,7 +23,7 @@ from capture.variables.constant import (
     guard_evaluates,
 )
 from capture.variables.containers import SliceVariable, TupleVariable
-from capture.variables.iteration import iterate
+from capture.variables.iteration import drained
 from capture.variables.objects import ObjectVariable, lookup_mro
 from capture.variables.read_numbers import as_bool, captures_numbers, takes_numbers
 from capture.variables.sizes import SizeVariable, extreme_size
@@ -133,7 +133,7 @@ rule(round)(_function_of_numbers(round, "round"))
 def _prod(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if len(args) != 1 or kwargs:
         return None
-    items = [item.realize(tracer) for item in iterate(tracer, args[0])]
+    items = [item.realize(tracer) for item in drained(tracer, args, 0)]
     if not any(isinstance(item, ScalarVariable) for item in items):
         return None
     result: Variable = ConstantVariable(1)
@@ -226,7 +226,7 @@ def _extremum(fn: Any, symbol: str) -> Rule:
     def pick(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
         if kwargs:
             return None
-        items = iterate(tracer, args[0]) if len(args) == 1 else args
+        items = drained(tracer, args, 0) if len(args) == 1 else args
         if not items:
             return None
         items = [item.realize(tracer) for item in items]
@@ -259,7 +259,7 @@ rule(max)(_extremum(max, ">"))
 
 @rule(sum)
 def _sum(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    items = [i.realize(tracer) for i in iterate(tracer, args[0])]
+    items = [i.realize(tracer) for i in drained(tracer, args, 0)]
     start = args[1] if len(args) > 1 else kwargs.get("start", ConstantVariable(0))
     scalars = any(isinstance(i, ScalarVariable) for i in (*items, start))
     known = [MISSING if scalars else tracer.as_python(i) for i in items]

@@ -21,7 +21,7 @@ from capture.variables.containers import (
 )
 from capture.variables.exceptions import mirror
 from capture.variables.functions import FunctionVariable
-from capture.variables.iteration import iterate
+from capture.variables.iteration import drained
 from capture.variables.objects import (
     ClassVariable,
     ExceptionVariable,
@@ -224,7 +224,7 @@ def format_value(tracer: Tracer, v: Variable, spec: Variable) -> Variable:
 
 @rule(str.join)
 def _join(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    parts = [tracer.as_python(i) for i in iterate(tracer, args[1])]
+    parts = [tracer.as_python(i) for i in drained(tracer, args, 1)]
     separator = tracer.as_python(args[0])
     if separator is MISSING or any(p is MISSING for p in parts):
         return None
