@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import collections
+import contextlib
 import functools
 import sys
 import types
@@ -510,13 +511,23 @@ _ENDED: tuple[Callable[[], Any], ...] = (
 _EXHAUSTED: dict[type, Callable[[], Any]] = {type(make()): make for make in _ENDED}
 
 
+def _end(generator: types.GeneratorType[Any, Any, Any]) -> None:
+    """Bring a generator that has not started to its end, and let go of all that it holds.
+
+    ``close`` would do until 3.11; since then it only marks such a generator as ended, whose frame
+    keeps the arguments alive (``gen_close`` in CPython's Objects/genobject.c).
+    """
+    with contextlib.suppress(GeneratorExit):
+        generator.throw(GeneratorExit)
+
+
 def _generator(cg: Codegen, v: GeneratorVariable) -> str:
     if v.state == "finished":
         if original_of(v.fn.code) is not None:
             raise CannotRebuild(v)
         keywords = "".join(f"{k!r}: {cg.ref(a)}, " for k, a in v.kwargs.items())
         name = cg.temp(f"{cg.ref(v.fn)}({cg.refs(v.args)}**{{{keywords}}})")
-        cg.lines.append(f"{name}.close()")
+        cg.lines.append(f"{cg.const(_end, 'end')}({name})")
         return name
     if v.state != "created" or original_of(v.fn.code) is not None:
         raise CannotRebuild(v)

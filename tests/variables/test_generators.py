@@ -9,6 +9,8 @@ import itertools
 import pytest
 import torch
 
+import capture
+
 X = torch.tensor([1.0, -2.0, 3.0])
 
 
@@ -579,3 +581,32 @@ def test_what_is_no_exception_cannot_be_thrown(check, thrown, started):
             return x * 3, str(error)
 
     check(f, (X,))
+
+
+class _Noted:
+    """Says when it dies."""
+
+    def __init__(self, seen: list[str]) -> None:
+        self.seen = seen
+
+    def __del__(self) -> None:
+        self.seen.append("gone")
+
+
+def test_a_generator_at_its_end_keeps_no_argument_alive():
+    def count(noted):
+        yield len(noted.seen)
+
+    @capture.compile(backend="eager")
+    def f(x, seen):
+        generator = count(_Noted(seen))
+        first = next(generator)
+        y = x + 1
+        end = next(generator, None)
+        capture.graph_break()
+        return y, first, end, list(seen), generator
+
+    for _ in range(2):
+        y, first, end, seen, generator = f(torch.ones(2), [])
+        assert torch.equal(y, torch.ones(2) + 1)
+        assert (first, end, seen, list(generator)) == (0, None, ["gone"], [])
