@@ -6,8 +6,9 @@ for.
 
 from __future__ import annotations
 
+import collections
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from capture import polyfills
@@ -28,7 +29,7 @@ _LIMIT = 10_000
 def is_reachable(tracer: Translator, wanted: Variable) -> bool:
     """True if a frame that is being run refers to the value, directly or through containers."""
     waiting: list[Variable] = []
-    for frame in tracer.frames:
+    for frame in reversed(tracer.frames):  # what is asked for is mostly near the innermost one
         if frame.code.co_filename.startswith(_POLYFILLS):
             continue
         waiting += frame.locals.values()
@@ -37,11 +38,12 @@ def is_reachable(tracer: Translator, wanted: Variable) -> bool:
     return leads_to(waiting, wanted)
 
 
-def leads_to(waiting: list[Variable], wanted: Variable) -> bool:
-    """True if one of the values is the wanted one, or holds it."""
+def leads_to(roots: Iterable[Variable], wanted: Variable) -> bool:
+    """True if one of the values is the wanted one, or holds it; the nearest are looked at first."""
     seen: set[int] = set()
+    waiting = collections.deque(roots)
     while waiting and len(seen) < _LIMIT:
-        v: Any = waiting.pop()
+        v: Any = waiting.popleft()
         if isinstance(v, LazyVariable):
             if v.real is None:
                 continue

@@ -17,6 +17,10 @@ from capture.variables.operators.numbers import scalar_binary
 
 __all__ = ["range_iterator"]
 
+_FEW = 1000
+"""Rounds in which start and length stay numbers; a longer loop is taken as it is, once and for all,
+as each further round would add a guard and a node."""
+
 
 def range_iterator(value: Any, source: Source) -> IteratorVariable:
     """The variable of an iterator of a range; its type is guarded."""
@@ -29,25 +33,37 @@ def _next(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     assert it.source is not None
     _, (numbers,), position = it.target
     rest = numbers[position or 0 :]
-    left = tracer.wrap(len(rest), RangeIteratorSource(it.source, "left"))
     goes_on = len(rest) > it.position
-    if isinstance(left, ScalarVariable):
-        comparison = ">" if goes_on else "<="
-        guard_expression(tracer, f"({left.text}) {comparison} {it.position}", left.sources)
+    if it.position <= _FEW:
+        left = tracer.wrap(len(rest), RangeIteratorSource(it.source, "left"))
+        if isinstance(left, ScalarVariable):
+            if it.position == _FEW:
+                left.specialize(tracer)
+            else:
+                comparison = ">" if goes_on else "<="
+                guard_expression(tracer, f"({left.text}) {comparison} {it.position}", left.sources)
     if not goes_on:
         return None
-    first = tracer.wrap(rest.start, RangeIteratorSource(it.source, "next"))
-    step = tracer.wrap(rest.step, RangeIteratorSource(it.source, "step"))
-    if isinstance(step, ScalarVariable):
-        step.specialize(tracer)
     tracer.effects.advanced(it)
     it.position += 1
-    skipped = (it.position - 1) * rest.step
-    if not skipped:
+    if it.position > _FEW + 1:
+        return ConstantVariable(rest[it.position - 1])
+    return _item(tracer, it.source, rest, it.position - 1)
+
+
+def _item(tracer: Tracer, source: Source, rest: range, position: int) -> Variable:
+    first = tracer.wrap(rest.start, RangeIteratorSource(source, "next"))
+    step = tracer.wrap(rest.step, RangeIteratorSource(source, "step"))
+    if isinstance(step, ScalarVariable):
+        step.specialize(tracer)
+    if not position:
         return first
     if isinstance(first, ScalarVariable):
-        item = scalar_binary(tracer, "+", operator.add, first, ConstantVariable(skipped))
-        if item is not None:
-            return item
+        if position < _FEW:
+            item = scalar_binary(
+                tracer, "+", operator.add, first, ConstantVariable(position * rest.step)
+            )
+            if item is not None:
+                return item
         first.specialize(tracer)
-    return ConstantVariable(rest.start + skipped)
+    return ConstantVariable(rest[position])

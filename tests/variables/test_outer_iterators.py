@@ -70,6 +70,38 @@ def test_rounds_without_a_break_stay_in_one_piece(check):
     check(fn, (torch.ones(3),))
 
 
+def test_a_long_loop_over_what_is_left(check):
+    def fn(x, numbers, last):
+        seen = []
+        for i in numbers:
+            if i % 800 == 3:
+                brk()
+            if i == last:
+                break
+            seen.append(i)
+        return x + 1, seen, next(numbers, None)
+
+    calls = [(0, 2500), (3, 2500), (3, 2600), (5, 2040), (5, 1300)]
+    for start, end in calls:
+        for last in (None, 1500, end - 1):
+            check(fn, lambda s=start, e=end, n=last: (torch.ones(3), iter(range(s, e)), n))
+
+
+def test_a_long_loop_serves_other_ranges():
+    def fn(x, numbers):
+        brk()
+        seen = []
+        for i in numbers:
+            seen.append(i)
+        return x + 1, seen, next(numbers, None)
+
+    compiled = capture.compile(fn, backend="eager")
+    x = torch.ones(3)
+    for start, end in [(0, 1300), (1, 1300), (1, 1400), (7, 1007), (7, 1008), (7, 1006), (0, 1300)]:
+        expected = fn(x, iter(range(start, end)))[1:]
+        assert compiled(x, iter(range(start, end)))[1:] == expected
+
+
 def test_an_iterator_is_left_where_it_stands(check):
     def script(decorate):
         it = iter(range(9))
