@@ -406,6 +406,7 @@ class Piece:
         boxed = False
         keys: list[Any] = []
         n_outputs = len(cg.outputs)
+        graph.drop_spare(cg.outputs)
         if graph.num_ops or n_outputs:
             compiled = graph.compile(cg.outputs, self.options.backend)
             fn, boxed, keys = compiled.fn, compiled.boxed, list(compiled.input_keys)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -124,8 +124,24 @@ class GraphNumbers(GraphInputs):
             raise CannotPropagate(f"a number computed as a {type(example).__name__}")
         node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
         node.meta[NUMBER] = type(example)
-        self.may_raise = self.may_raise or not _is_total(op_rules.name_of(target), numbers)
+        if _is_total(op_rules.name_of(target), numbers):
+            self._spare.append(node)
+        else:
+            self.may_raise = True
         return ScalarValue(node, type(example), example if known else None)
+
+    def spare(self, number: ScalarValue) -> None:
+        """Arithmetic that is sure not to raise: it need not stay where nobody reads the number."""
+        self._spare.append(number.node)
+
+    def drop_spare(self, outputs: Sequence[TensorValue | ScalarValue]) -> None:
+        """Take arithmetic out whose number became a constant, or decides behind the graph."""
+        returned = {value.node for value in outputs}
+        for node in reversed(self._spare):
+            if not node.users and node not in returned:
+                self.graph.erase_node(node)
+                self.num_ops -= 1
+        self._spare.clear()
 
     def _takes_data_sizes(self) -> bool:
         """Tell whether operators may bring sizes that depend on data into this graph."""

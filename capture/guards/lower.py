@@ -15,7 +15,7 @@ import torch
 
 from capture.guards import kinds, native_setup
 from capture.guards.guard import Guard, Reference, SourceGuard
-from capture.guards.size_program import NumbersHold, programs_of
+from capture.guards.size_program import NumbersHold, programs_of, without_implied
 from capture.guards.torch_kinds import StateIs, TensorFacts, TensorMatch
 from capture.sources import (
     AttrSource,
@@ -367,7 +367,7 @@ def _storages_are(builder: _TreeBuilder, guard: kinds.StoragesAre) -> None:
 
 def _conditions(builder: _TreeBuilder, conditions: list[NumbersHold]) -> None:
     """Conditions on numbers: natively as far as possible, all of them at once."""
-    programs, others = programs_of(conditions)
+    programs, others = programs_of(without_implied(conditions))
     for program in programs:
         slots = [builder.slot(source) for source in program.holders]
         variables = tuple((slots[place], kind, dim) for place, kind, dim in program.variables)

@@ -16,7 +16,7 @@ from typing import Any
 from capture.guards.guard import ConditionGuard
 from capture.sources import SizeSource, Source, StrideSource, function_of
 
-__all__ = ["NumbersHold", "Program", "programs_of"]
+__all__ = ["NumbersHold", "Program", "programs_of", "without_implied"]
 
 _VARIABLE_LIMIT = 64
 _STACK_LIMIT = 32
@@ -103,6 +103,22 @@ def programs_of(guards: Sequence[NumbersHold]) -> tuple[list[Program], list[Numb
     if builder.guards:
         programs.append(builder.finish())
     return programs, others
+
+
+def without_implied(guards: Sequence[NumbersHold]) -> list[NumbersHold]:
+    """Drop the guards that an expression raises nothing where another one evaluates it first."""
+    suffix = " is not None"
+    compared = {
+        (guard.sources, guard.text[: guard.text.rindex(" == ")])
+        for guard in guards
+        if " == " in guard.text
+    }
+    return [
+        guard
+        for guard in guards
+        if not guard.text.endswith(suffix)
+        or (guard.sources, guard.text.removesuffix(suffix)) not in compared
+    ]
 
 
 class _Builder:

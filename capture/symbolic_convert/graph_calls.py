@@ -162,6 +162,8 @@ def scalar_call(
         unsupported(reasons.OPERATOR_METADATA, str(error))
     tracer.mutations += 1
     if isinstance(result, ScalarValue):
+        if sure:
+            tracer.graph.spare(result)
         return ScalarVariable(result, text, sources, None)
     return tracer.wrap_result(result)
 

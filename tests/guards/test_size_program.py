@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from capture.guards.guard_set import GuardSet
-from capture.guards.size_program import NumbersHold, programs_of
+from capture.guards.size_program import NumbersHold, programs_of, without_implied
 from capture.sources import LocalSource, Scope, SizeSource, StrideSource
 
 pytest.importorskip("capture._native")
@@ -113,3 +113,14 @@ def test_malformed_programs_are_refused() -> None:
     for code in [(99,), (0,), (1, 3), (2,), (0, 1), (19,)]:
         with pytest.raises(ValueError, match="malformed"):
             native.GuardTree(spec, 0, ((5, (), (((0, 2, 0),), code, bool)),), None, 1)
+
+
+@pytest.mark.parametrize("x", [2.5, 3.5, float("nan"), float("inf"), 1e300])
+def test_an_expression_that_is_compared_is_not_evaluated_twice(x: float) -> None:
+    raises_nothing = NumbersHold((N,), "(math.floor(a0)) is not None")
+    compared = NumbersHold((N,), "(math.floor(a0)) == 2")
+    other = NumbersHold((N,), "(math.ceil(a0)) is not None")
+    assert without_implied([raises_nothing, compared, other]) == [compared, other]
+    assert without_implied([raises_nothing, other]) == [raises_nothing, other]
+    values = [None, x, None]
+    assert holds([raises_nothing, compared], values) == (x == 2.5)

@@ -11,6 +11,8 @@ import types
 
 import torch
 
+import capture
+
 X = torch.tensor([1.0, -2.0, 3.0])
 
 
@@ -740,3 +742,25 @@ def test_a_division_behind_a_write_is_guarded(check):
     report = check(divided, *[(torch.ones(2), n) for n in (1, 2, 3, 4)])
     assert not report.breaks
     check(divided, *[(torch.ones(2), n) for n in (1, 2, 0)])
+
+
+def bucketed(x, n):
+    names = ["a", "b", "c", "d", "e", "f", "g"]
+    return names[math.floor(n * 4.0)], x + 1
+
+
+def test_a_number_that_only_decided_leaves_nothing_in_the_graph(check):
+    report = check(bucketed, *[(torch.ones(2), n) for n in (0.1, 0.2, 0.3, 0.9, 0.99, 0.1)])
+    assert not report.breaks
+    check(bucketed, *[(torch.ones(2), n) for n in (0.1, 0.2, 3.5, float("nan"), 0.3)])
+    names = []
+
+    def backend(gm, example_inputs):
+        names.append([n.name for n in gm.graph.nodes if n.op == "call_function"])
+        return gm
+
+    compiled = capture.compile(bucketed, backend=backend)
+    for n in (0.1, 0.2, 0.3):
+        assert compiled(torch.ones(2), n)[0] == bucketed(X, n)[0]
+    assert names
+    assert all(found == ["add"] for found in names)
