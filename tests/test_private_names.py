@@ -31,6 +31,7 @@ PRIVATE_FILES = {
     "graph/fx_adapter.py": "appending to FX graphs",
     "graph/op_rules.py": "which functions are operators, and classes of operators",
     "graph/output_graph.py": "leaving autocast as the graph does",
+    "graph/packed.py": "what is known of a number, told to torch",
     "graph/sample.py": "tensors with a grad_fn to propagate with",
     "graph/source.py": "the text of operators in FX graphs",
     "graph/state.py": "torch's state while propagating",

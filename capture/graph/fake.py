@@ -32,6 +32,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from capture import logs
 from capture.graph.fake_convolution import BATCHED, without_batch
+from capture.graph.packed import pack
 from capture.graph.recording import Decisions, Recording, decides
 from capture.graph.sample import place_in_autograd, quiet, stop_spending
 from capture.graph.symbols import Shapes
@@ -170,7 +171,13 @@ class _Unknown(torch.Tensor):
         raise CannotPropagate(next(arg.reason for arg in args if isinstance(arg, cls)))
 
 
-_STAND_INS = {"aten::_ctc_loss": _ctc_loss}
+def _pack(mode: FakeTensorMode, *args: Any) -> Any:
+    if mode.shape_env is None or not mode.shape_env.allow_dynamic_output_shape_ops:
+        raise DynamicOutputShapeException(torch.ops.aten._pack_padded_sequence.default)
+    return pack(mode, *args)
+
+
+_STAND_INS: dict[str, Any] = {"aten::_ctc_loss": _ctc_loss, "aten::_pack_padded_sequence": _pack}
 
 
 class _SettingsStandIn:

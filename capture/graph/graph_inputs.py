@@ -90,6 +90,7 @@ class GraphInputs:
         self.drawing: set[fx.Node] = set()
         self.shapes: Shapes | None = None
         self.takes_data = True
+        self._read: dict[Any, ScalarValue] = {}  # numbers read out of tensors, by their place
         self.data_dependent = False
         self.data_sizes = False
         self.assumes = False

@@ -17,7 +17,7 @@ from capture.graph.fx_adapter import (
     append_node,
 )
 from capture.graph.graph_inputs import FrameSummary, GraphInputs
-from capture.graph.lifted_numbers import NUMBER, lift, lift_condition
+from capture.graph.lifted_numbers import NUMBER, REFLEXIVE, lift, lift_condition
 from capture.graph.propagate import (
     OperatorError,
     Outcome,
@@ -42,8 +42,26 @@ class GraphNumbers(GraphInputs):
         pytype = self._number_type(tensor.meta)
         if any(size != 1 for size in tensor.meta.shape):
             raise CannotPropagate(f"item() of a tensor of shape {list(tensor.meta.shape)}")
+        place = self._place_of(tensor)
+        known = self._read.get(place)
+        if known is not None:
+            return known
         node = self._node("call_method", "item", (tensor.node,), {}, frame_summary)
-        return self._number(node, pytype)
+        number = self._read[place] = self._number(node, pytype)
+        return number
+
+    def _place_of(self, tensor: TensorValue) -> Any:
+        """Say which number of which tensor an element is, as long as nothing is written to it."""
+        node: Any = tensor.node
+        places: list[Any] = []
+        while node.target is operator.getitem and type(node.args[1]) is int:
+            if "capture_meta" not in node.args[0].meta:  # a part of a call's results
+                break
+            places.append(node.args[1])
+            node = node.args[0]
+        group = tensor.alias_group
+        writes = sum(group in groups for groups in self.writes.values())
+        return node, tuple(places), writes
 
     def items(self, tensor: TensorValue, frame_summary: FrameSummary = None) -> list[ScalarValue]:
         """Add ``tensor.tolist()`` of a tensor with one static dimension; its numbers.
@@ -147,6 +165,16 @@ class GraphNumbers(GraphInputs):
         """Tell whether operators may bring sizes that depend on data into this graph."""
         return self.takes_data and settings.capture_dynamic_output_shape_ops
 
+    def _take_data(self) -> None:
+        """Let an operator into this graph that works on numbers in tensors.
+
+        Raises:
+            CannotPropagate: if the graph takes none.
+        """
+        if not self._takes_data_sizes():
+            raise DependsOnData("an operator works on numbers in a tensor")
+        self.data_dependent = True
+
     def _check_told(self, outcome: Outcome, shapes: Shapes) -> bool:
         """Tell whether a result has sizes of its own; a node can tell each of them.
 
@@ -199,6 +227,20 @@ class GraphNumbers(GraphInputs):
             append_node(self.graph, "call_function", "assume", data_sizes.assume, (node,), {})
             shapes.asserted(relation)
             self.assumes = True
+
+    def known_truth(self, condition: ScalarValue) -> bool | None:
+        """Return what a comparison of numbers comes to whatever the data are, or None."""
+        node = condition.node
+        if node.graph is not self.graph:
+            return None
+        if node.target in REFLEXIVE and node.args[0] is node.args[1]:
+            number: Any = node.args[0]
+            if number.meta.get(NUMBER) is int:  # a float may be no number
+                return REFLEXIVE[node.target]
+        if self.shapes is None:
+            return None
+        relation = lift_condition(self.shapes, node, self._number_inputs())
+        return self.shapes.known_truth(relation)
 
     def as_dim(self, scalar: ScalarValue) -> Any:
         """Return the int or ``Dim`` of an int that the graph computes, or None."""

@@ -15,7 +15,7 @@ from torch import fx
 
 from capture.graph.symbols import Dim, Shapes
 
-__all__ = ["NUMBER", "lift", "lift_condition"]
+__all__ = ["NUMBER", "REFLEXIVE", "lift", "lift_condition"]
 
 NUMBER = "capture_number"
 """Where a node's meta has the Python type of the number that the node gives."""
@@ -32,6 +32,8 @@ _RELATIONS: dict[Any, Callable[..., Any]] = {
     target: target
     for target in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
 }
+REFLEXIVE: dict[Any, bool] = {target: target(0, 0) for target in _RELATIONS}
+"""What a comparison of an int with itself comes to."""
 _LARGE = 1 << 62
 
 

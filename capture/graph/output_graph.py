@@ -132,6 +132,8 @@ class OutputGraph(GraphAutograd):
                     remember(key, outcome)
             elif not self._check_told(outcome, shapes):
                 shapes.memo[key] = outcome
+        if outcome.reads_data:
+            self._take_data()
         if self.shapes is not None:
             self.settle_assumptions()
         if outcome.written:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from capture.errors import CaptureError
-from capture.graph import data_sizes, declared, fake, generic, op_rules, sample
+from capture.graph import data_sizes, declared, fake, generic, op_rules, packed, sample
 from capture.graph.arguments import substitute
 from capture.graph.links import Links
 from capture.graph.recording import Decisions, Recording
@@ -133,6 +133,7 @@ class Outcome(NamedTuple):
     uses_rng: bool = False
     may_raise: bool = False
     links: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    reads_data: bool = False
 
 
 def remember(key: Any, outcome: Outcome) -> None:
@@ -213,6 +214,7 @@ class _Call:
         self.numbers: dict[int, int] = {}  # what stands for sizes, by their ``id``
         self.is_generic = False  # whether sizes are made up
         self.probe: float | None = None  # what stands for the numbers of the graph
+        self.stand_in = packed.stand_in(self.name, args)
 
     def check(self) -> None:
         """Refuse what must not even be tried."""
@@ -240,6 +242,8 @@ class _Call:
 
     def run(self, state: TorchState) -> Outcome:
         """Find out what the call does."""
+        if self.stand_in is not None or self.name == "_pack_padded_sequence":
+            return self.run_on_fakes(state)._replace(may_raise=True, reads_data=True)
         if self.shapes is not None:
             found = self.run_on_generic_sizes(state)
             if found is not None:
@@ -346,6 +350,8 @@ class _Call:
             table.update((id(v), self.shapes.symint(v.dim)) for v in self.sizes)
         table.update(self.numbers)
         args, kwargs = substitute(self.args, table), substitute(self.kwargs, table)
+        if self.stand_in is not None:
+            return self.stand_in(*args, **kwargs)
         if self.kind == "call_method":
             return getattr(args[0], self.target)(*args[1:], **kwargs)
         if isinstance(self.target, GraphFunction):
@@ -473,6 +479,8 @@ class _Call:
 
         Behind an answer about data, an error of a known kind is what the program gets for it.
         """
+        if isinstance(error, DependsOnData):
+            return error
         reason = fake.reason_of(error)
         if reason is not None:
             return DependsOnData(reason) if fake.asks_for_data(error) else CannotPropagate(reason)

@@ -299,6 +299,15 @@ class Shapes:
         """Return torch's symbolic bool for a comparison, or a bool."""
         return relation(self.symint(left), self.symint(right))
 
+    def known_truth(self, relation: Any) -> bool | None:
+        """Return what a symbolic bool (or a bool) comes to whatever the data are, or None."""
+        if relation is None or type(relation) is bool:
+            return relation
+        expr = self.env.replace(relation.node.expr)
+        if self._always(expr):
+            return True
+        return False if self._always(self.sympy.Not(expr)) else None
+
     def arithmetic(self, function: Callable[..., Any], *numbers: Any) -> Any:
         """Return ``function`` of ints and Dims: an int or a Dim."""
         try:

@@ -76,6 +76,10 @@ def graph_call(
 def decide(tracer: Translator, v: TensorVariable | ScalarVariable, what: str) -> bool:
     """The truth of a value of the graph, where it can be told beforehand; else break."""
     node = v.value.node if isinstance(v, TensorVariable) else v.scalar.node
+    if isinstance(v, ScalarVariable):
+        known = tracer.graph.known_truth(v.scalar)
+        if known is not None:
+            return known
     try:
         return tracer.foresight.outcome(node)
     except Undecidable:

@@ -117,7 +117,9 @@ def graph_node(
     tracer: Tracer, value: Any, args: list[Variable], kwargs: dict[str, Variable]
 ) -> Variable:
     """Put a call of a function into the graph."""
-    kwargs = numbers_for_factors(tracer, name_of(value), kwargs) if kwargs else kwargs
+    name = name_of(value)
+    kwargs = numbers_for_factors(tracer, name, kwargs) if kwargs else kwargs
+    args = numbers_for_sizes(tracer, name, args)
     return tracer.graph_call("call_function", value, args, kwargs)
 
 
@@ -159,6 +161,20 @@ def numbers_for_factors(
         return kwargs
     return {**kwargs, factor: tracer.scalar_item(given)}
 
+
+def numbers_for_sizes(tracer: Tracer, name: str, args: list[Variable]) -> list[Variable]:
+    """Take the numbers out of tensors that are given as sizes of a new tensor."""
+    if name not in _SIZED or not takes_numbers(tracer):
+        return args
+    return [
+        tracer.scalar_item(arg)
+        if isinstance(arg, TensorVariable) and arg.meta.ndim == 0 and arg.meta.dtype is torch.int64
+        else arg
+        for arg in (arg.realize(tracer) for arg in args)
+    ]
+
+
+_SIZED = frozenset({"zeros", "ones", "empty", "rand", "randn"})
 
 _FACTORS = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
 

@@ -31,8 +31,15 @@ _NEW_MEMORY = frozenset(
 )
 # Methods that leave something with a tensor for autograd's backward to find.
 _AUTOGRAD_STATE = frozenset(("register_hook", "retain_grad"))
+# Numbers in tensors decide what they do.
+_PACKED = frozenset(("_pack_padded_sequence", "_pad_packed_sequence"))
 # Their decompositions loop over the steps.
 _UNROLLED = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
+
+
+def _is_packed(node: fx.Node) -> bool:
+    """Tell whether a recurrent network works on a packed sequence; it has one argument more."""
+    return len(node.args) > 3 and isinstance(node.args[3], tuple | list)
 
 
 def _record(found: Trace, inputs: list[Any], table: Any, mode: Any) -> fx.GraphModule:
@@ -87,6 +94,8 @@ def trace_joint(
             raise CannotTrace(f"{name} gives a tensor other memory")
         if name in _AUTOGRAD_STATE or not getattr(node.target, "capture_traceable", True):
             raise CannotTrace(f"{name} runs code of the program in the backward")
+        if name in _PACKED or (name in _UNROLLED and _is_packed(node)):
+            raise CannotTrace(f"{name} works on a packed sequence")
         if name in _UNROLLED and any(map(adapter.is_symbolic, tensors)):
             raise CannotTrace(f"{name} would be unrolled over a symbolic size")
     if not all(adapter.is_plain(tensor) for tensor in tensors):
