@@ -204,7 +204,7 @@ class Stage:
             for i, value in zip(places, arguments[: len(places)], strict=True):
                 values[i] = value
             if not names:
-                return self.gm(*values)
+                return self.gm.forward(*values)  # FX's own __call__ prints what is raised
             replaced = dict(zip(names, arguments[len(places) :], strict=True))
             return torch.func.functional_call(self.gm, replaced, tuple(values))
 

@@ -408,6 +408,13 @@ def test_data_dependent_shape_runs_eagerly(reasons: list[str]) -> None:
     assert len(reasons) == 1
 
 
+def test_a_trace_that_fails_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    w = torch.ones(2, requires_grad=True)
+    _run(lambda w: (w.requires_grad_(False) * 2,), w)
+    assert not w.requires_grad
+    assert capfd.readouterr() == ("", "")
+
+
 def test_reason_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     artifact = logs.artifact("aot")
     with caplog.at_level("INFO", logger=artifact.logger.name):
