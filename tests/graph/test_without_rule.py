@@ -22,6 +22,17 @@ def test_operator_without_a_rule_for_metadata(check: Check) -> None:
     assert not report.breaks
 
 
+def test_autograd_function_of_such_an_operator(check: Check) -> None:
+    def mixup(x: Any, target: Any) -> Any:
+        weight = torch.distributions.Beta(0.4, 0.4).sample()
+        order = torch.randperm(len(x))
+        return weight * x + (1 - weight) * x[order], target[order]
+
+    report = check(mixup, (torch.randn(4, 3), torch.arange(4)))
+    assert report.graphs == 1
+    assert not report.breaks
+
+
 def test_function_that_takes_a_callable_is_inlined(check: Check) -> None:
     def distance(a: Any, b: Any) -> Any:
         return (a - b).abs().sum(1)
