@@ -67,7 +67,7 @@ class GraphInputs:
         self._state = snapshot() if state is None else state
         self._state_key = _state_key(self._state)
         self.num_ops = 0
-        self._spare: list[fx.Node] = []
+        self._spare: dict[fx.Node, None] = {}  # in order; a node may be told twice
         self.mutates_inputs = False
         self.uses_rng = False
         self.may_raise = False

@@ -143,14 +143,14 @@ class GraphNumbers(GraphInputs):
         node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
         node.meta[NUMBER] = type(example)
         if _is_total(op_rules.name_of(target), numbers):
-            self._spare.append(node)
+            self._spare[node] = None
         else:
             self.may_raise = True
         return ScalarValue(node, type(example), example if known else None)
 
     def spare(self, number: ScalarValue) -> None:
         """Arithmetic that is sure not to raise: it need not stay where nobody reads the number."""
-        self._spare.append(number.node)
+        self._spare[number.node] = None
 
     def drop_spare(self, outputs: Sequence[TensorValue | ScalarValue]) -> None:
         """Take arithmetic out whose number became a constant, or decides behind the graph."""

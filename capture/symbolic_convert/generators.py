@@ -62,7 +62,8 @@ def _resume(
     try:
         if thrown is not None:
             tracer.set_context(thrown)
-            tracer.unwind(ObservedException(thrown), depth)
+            if not tracer.unwind(ObservedException(thrown), depth):
+                raise ObservedException(thrown)
         tracer.run_until(depth)
     except ObservedException as signal:
         generator.state = "finished"

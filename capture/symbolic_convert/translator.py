@@ -609,7 +609,8 @@ class Translator:
                 HANDLERS[inst.op](self, frame, inst)
             except ObservedException as signal:
                 del frames[_position(frames, frame) + 1 :]
-                self.unwind(signal, depth)
+                if not self.unwind(signal, depth):
+                    raise
             except LoopEdge:
                 raise Finished(None) from None
             except GraphBreak as signal:
@@ -645,8 +646,12 @@ class Translator:
         frame.index -= 1
         raise Finished(signal)
 
-    def unwind(self, signal: ObservedException, depth: int) -> None:
-        """Go on at the handler of an exception, or leave the frames down to ``depth``."""
+    def unwind(self, signal: ObservedException, depth: int) -> bool:
+        """Go on at the handler of an exception, or leave the frames down to ``depth``.
+
+        False: they are left, and the caller raises ``signal``. Were it raised here, it would refer
+        to itself through its traceback, and keep what the program let go of.
+        """
         frames = self.frames
         exception = signal.exception
         if isinstance(exception, ExceptionVariable) and exception.raised_at < 0:
@@ -665,7 +670,7 @@ class Translator:
         if entry is None:
             if depth > 0:
                 del frames[depth:]
-                raise signal
+                return False
             frame = frames[-1]
             cause = GraphBreak(
                 reasons.UNCAUGHT_EXCEPTION, what=signal.exception.python_type().__name__
@@ -689,6 +694,7 @@ class Translator:
             frame.stack.append(ConstantVariable(frame.instructions[index].offset // 2))
         frame.stack.append(signal.exception)
         frame.index = entry.target
+        return True
 
 
 def _is_own_handler(frame: Frame, target: int) -> bool:

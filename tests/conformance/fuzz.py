@@ -79,6 +79,10 @@ class World:
             for f in traceback.extract_tb(error.__traceback__)
         ):
             lines = None  # a graph that cannot start again raised: its lines stand for the user's
+        if isinstance(error, UnboundLocalError) and sys.version_info < (3, 12):
+            # Joined instructions give the first one's line, once 3.11 has specialized the code:
+            # eager's own answer changes from call to call.
+            lines = None
         trace = "".join(traceback.format_exception(error))[-1500:] if error is not None else ""
         _forget_frames(error)
         seen = {k: v for k, v in self.names.items() if re.fullmatch(r"G[A-Z]", k)}
@@ -174,7 +178,7 @@ def compare(a, b):
             f"eager does not; {b['error']}\n" + b["trace"],
         )
     for name in ("error", "printed", "state", "everything", "lines"):
-        if name == "lines" and b["lines"] is None:
+        if name == "lines" and (a["lines"] is None or b["lines"] is None):
             continue
         try:
             found = difference(a[name], b[name])

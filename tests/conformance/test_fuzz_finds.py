@@ -11,6 +11,8 @@ import os
 import pytest
 import torch
 
+import capture
+
 T = torch.tensor([1.0, 2.0])
 
 
@@ -164,3 +166,35 @@ def test_super_of_something_else_is_a_type_error(check):
         return o.m()
 
     check(f, (Derived(),))
+
+
+def test_number_decided_behind_a_mode_leaves_the_change_of_the_mode(check):
+    def called(v):
+        os.getpid()
+        return v
+
+    def f(x, grad):
+        with torch.set_grad_enabled(grad):
+            x *= max(x, called(x))
+        return x, torch.is_grad_enabled()
+
+    check(f, (0.5, False), (0.5, False), (0.0, False), (0.25, True))
+
+
+def test_value_goes_when_its_frame_is_left_by_an_exception_of_a_generator():
+    gone = []
+
+    def kept():
+        try:
+            yield 1
+        finally:
+            gone.append(1)
+
+    def f(n):
+        generator = kept()
+        next(generator)
+        return any(a > n for a in [None])
+
+    with contextlib.suppress(TypeError):
+        capture.compile(f, backend="eager")(None)
+    assert gone == [1]
