@@ -34,10 +34,10 @@ class Settings:
     """Raise ``RecompileError`` where a second entry would be compiled."""
     unroll_limit: int = 64
     """Iterations of one loop that are unrolled into a graph before the body is captured alone."""
-    unroll_node_limit: int = 10_000
+    unroll_node_limit: int = 20_000
     """Graph nodes that one loop may add by unrolling before the body is captured alone."""
-    unroll_instruction_limit: int = 60_000
-    """Likewise, by the instructions executed symbolically in the loop so far."""
+    unroll_instruction_limit: int = 100_000
+    """Likewise, by the instructions executed symbolically in the loop; 100 per node are free."""
     unroll_backward_limit: int = 16
     """Backward calls that one loop may add by unrolling: more are steps, not micro-batches."""
     instruction_limit: int = 2_000_000

@@ -23,7 +23,7 @@ __all__ = ["Foresight", "Undecidable"]
 
 # A number written more often than this within one piece is a loop's: it would be unrolled.
 _MAX_WRITES = 2
-_MAX_NODES = 4000
+_MAX_NODES = 16_000
 
 
 class Undecidable(Exception):
@@ -40,6 +40,7 @@ class Foresight:
         self.graph = graph
         self.accepts = accepts
         self.made: dict[fx.Node, bool] = {}
+        self.relevant: set[fx.Node] = set()  # to all decisions so far
 
     def outcome(self, node: fx.Node) -> bool:
         """Decide on a node's value, and remember the decision.
@@ -63,6 +64,10 @@ class Foresight:
     def _run(self, wanted: fx.Node) -> bool:
         """Compute a node's truth value from the inputs of the call that is being captured."""
         relevant, written = self._relevant([wanted])
+        together = self.relevant | relevant
+        if len(together) > _MAX_NODES:
+            raise Undecidable("too much of the graph has to run for it")
+        self.relevant = together
         graph = self.graph
         values: dict[fx.Node, Any] = {}
         for node, example in zip(graph.placeholders, graph.examples, strict=True):
@@ -122,10 +127,12 @@ class Foresight:
         """The nodes that some nodes' values depend on, and the memory that these write to."""
         graph = self.graph
         needed = set(wanted)
-        memory = {graph.group_of[n] for n in wanted if n in graph.group_of}
+        memory: set[int] = set()  # what is written behind all of them does not count
         relevant: set[fx.Node] = set()
         writes: dict[int, int] = {}
         for node in reversed(graph.graph.nodes):
+            if node in needed and node in graph.group_of:
+                memory.add(graph.group_of[node])
             written = graph.writes.get(node, ())
             if node not in needed and memory.isdisjoint(written):
                 continue

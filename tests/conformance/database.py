@@ -320,6 +320,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     """The options that all sweeps have."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--ops", metavar="REGEX", default="", help="only entries whose name matches")
+    made.add_argument("--progress", action="store_true", help="print each row as it ends")
     made.add_argument("--samples", type=int, default=3, help="samples of each entry")
     made.add_argument("--shard", default="1/1", metavar="I/N", help="only this part of the entries")
     made.add_argument("--json", metavar="FILE", help="add the rows to this file, one a line")
@@ -370,10 +371,18 @@ def _run_all(
                 if out is not None:
                     out.write(json.dumps(dataclasses.asdict(row)) + "\n")
                     out.flush()
+                if options.progress:
+                    print(progress(row, time.perf_counter() - started), flush=True)
                 yield row
         took = time.perf_counter() - started
         if took > 20 and os.environ.get("SWEEP_VERBOSE"):
             print(f"{name}: {took:.1f} s", flush=True)
+
+
+def progress(row: Row, seconds: float) -> str:
+    """One line for a row that has just ended, ``seconds`` after its entry began."""
+    line = f"{row.entry} {row.case}: {row.verdict}, {row.graphs} graphs, {seconds:.0f} s"
+    return "; ".join([line, *row.breaks, *([row.detail] if row.detail else [])])
 
 
 def table(title: str, rows: list[Row]) -> str:

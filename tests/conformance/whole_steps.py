@@ -97,6 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser(__doc__)
     options.add_argument("--models", metavar="FILE", help="a file with a table of other models")
     options.add_argument("--backend", default="aot_eager")
+    options.set_defaults(progress=True)  # a model may take minutes
     chosen = options.parse_args(arguments)
     builds: dict[str, models.Build] = models.MODELS
     if chosen.models:

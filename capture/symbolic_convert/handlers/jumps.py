@@ -40,13 +40,11 @@ def jump_to(tracer: Translator, frame: Frame, inst: Instruction) -> None:
                 entry = (0, graph.num_ops, tracer.ordinal, graph.backward_calls)
             number, first_op, first_ordinal, first_backward = entry[0] + 1, *entry[1:]
             counts[target] = (number, first_op, first_ordinal, first_backward)
+            backwards = tracer.graph.backward_calls - first_backward
             if (
                 number >= config.unroll_limit
-                and (
-                    tracer.graph.num_ops - first_op > config.unroll_node_limit
-                    or tracer.ordinal - first_ordinal > config.unroll_instruction_limit
-                )
-            ) or tracer.graph.backward_calls - first_backward >= config.unroll_backward_limit:
+                and _is_long(tracer.graph.num_ops - first_op, tracer.ordinal - first_ordinal)
+            ) or backwards >= config.unroll_backward_limit:
                 tracer.run_loops.add(place)
                 raise Restart()
             if tracer.graph.backward_calls:  # those are none of the loops inside
@@ -54,6 +52,21 @@ def jump_to(tracer: Translator, frame: Frame, inst: Instruction) -> None:
                     if target < inner <= inst.index:
                         counts[inner] = (*counts[inner][:3], tracer.graph.backward_calls)
     frame.index = target
+
+
+def _is_long(nodes: int, instructions: int) -> bool:
+    """Tell whether a loop that has come so far goes on too long to be unrolled.
+
+    Python around operators is what an optimizer's loop over parameters consists of: the operators
+    bound it. Where there is more Python than that, it is bounded itself.
+    """
+    around = _AROUND_NODE * nodes
+    return nodes > config.unroll_node_limit or instructions > max(
+        config.unroll_instruction_limit, around
+    )
+
+
+_AROUND_NODE = 100
 
 
 @raw(Op.JUMP)
