@@ -146,10 +146,38 @@ def compiling(mode: Any) -> Iterator[None]:
         if mode.shape_env is not None:
             # The cache would evaluate conditions on sizes that this graph has not as inputs.
             stack.enter_context(config.patch(fx_graph_cache=False, fx_graph_remote_cache=False))
+            stack.enter_context(_convolutions_of_all_sizes())
         stack.enter_context(V.set_fake_mode(mode))
         stack.enter_context(tracing(context))
         stack.enter_context(torch._C._DisableAutocast())
         yield
+
+
+@contextlib.contextmanager
+def _convolutions_of_all_sizes() -> Iterator[None]:
+    """Lower backward passes of convolutions on the CPU without a look at the sizes.
+
+    Inductor orders their operands by strides, for kernels that the CPU has none of, and takes the
+    strides of this call for constants to do so: a graph for each image size.
+    """
+    from torch._inductor.lowering import fallback_handler, lowerings
+
+    op = torch.ops.aten.convolution_backward.default
+    usual = lowerings.get(op)
+    if usual is None:
+        yield
+        return
+    plain: Any = cast("Any", fallback_handler)(op, add_to_fallback_set=False)
+
+    def lower(grad_output: Any, *rest: Any, **named: Any) -> Any:
+        chosen = plain if grad_output.get_device().type == "cpu" else usual
+        return chosen(grad_output, *rest, **named)
+
+    lowerings[op] = lower
+    try:
+        yield
+    finally:
+        lowerings[op] = usual
 
 
 def split(
