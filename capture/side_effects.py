@@ -56,6 +56,11 @@ class SideEffects:
         """True if something older than the piece was written to."""
         return bool(self.journal)
 
+    @property
+    def pending_beside_grad(self) -> bool:
+        """Likewise, apart from ``grad`` of tensors."""
+        return any(effect.kind != "grad" for effect in self.journal)
+
     @contextlib.contextmanager
     def undisturbed(self, what: str) -> Iterator[None]:
         """Break if what runs inside writes to an object that is older than this.

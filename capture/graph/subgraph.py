@@ -30,6 +30,7 @@ class SubGraph(OutputGraph):
     Attributes:
         lifted: the values of the graph around it that are inputs, in order.
         written: those of them whose memory was written to.
+        reads_grad: whether ``grad`` of a tensor was read while it was made.
     """
 
     def __init__(self, name: str, parent: OutputGraph, state: TorchState | None = None) -> None:
@@ -42,6 +43,7 @@ class SubGraph(OutputGraph):
         self._inner: dict[int, Any] = {}
         self._outer: dict[int, TensorValue] = {}
         self._entered = self.state
+        self.reads_grad = False
 
     @property
     def written(self) -> list[TensorValue]:

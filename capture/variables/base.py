@@ -164,6 +164,10 @@ class Effects(Protocol):
     def pending(self) -> bool:
         """True if something older than the piece was written to."""
 
+    @property
+    def pending_beside_grad(self) -> bool:
+        """Likewise, apart from ``grad`` of tensors."""
+
     def set_attr(self, target: Variable, name: str, value: Any) -> None:
         """Set (or delete, with ``DELETED``) an attribute."""
 

@@ -11,6 +11,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from capture import break_reasons as reasons
+from capture.graph.subgraph import SubGraph
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.tensor import TensorVariable
@@ -28,6 +29,10 @@ def is_none(v: Variable | None) -> bool:
 
 def read_grad(tracer: Tracer, obj: TensorVariable) -> Variable:
     """``tensor.grad``; Python reads it of a tensor that is no leaf and has none: that warns."""
+    graph = tracer.graph
+    while isinstance(graph, SubGraph):
+        graph.reads_grad = True
+        graph = graph.parent
     if obj.grad is None:
         if obj.meta.has_grad_fn and not _has_real_grad(tracer, obj):
             unsupported(reasons.UNKNOWN_ATTRIBUTE, "Tensor.grad of a tensor that is no leaf")

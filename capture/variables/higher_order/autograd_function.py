@@ -41,7 +41,7 @@ def _apply(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     what = f"{cls.__qualname__}.apply"
     if kwargs or torch._C._are_functorch_transforms_active():
         unsupported(reasons.UNKNOWN_CALLABLE, what)
-    refuse_pending_effects(tracer, what)
+    refuse_pending_effects(tracer, what, reads_grad=False)
     given = [_fixed(tracer, v) for v in given]
     context = _context(tracer, given)
 
@@ -60,22 +60,25 @@ def _apply(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     known = [v.value for v in given if isinstance(v, TensorVariable)]
     if any(value not in known for value in graph.written):
         unsupported(reasons.SIDE_EFFECT, f"{what}, which writes to a tensor that it is not given")
-    pure = _backward_is_pure(tracer, cls_var, context, output)
+    backward = _backward_graph(tracer, cls_var, context, output)
+    pure = backward is not None and not backward.written
+    if not pure or graph.reads_grad or (backward is not None and backward.reads_grad):
+        refuse_pending_effects(tracer, what)
     target = GraphFunction(f"{cls.__name__}_apply", cls.apply, traceable=pure)
     return tracer.graph_call("call_function", target, given, {})
 
 
-def _backward_is_pure(
+def _backward_graph(
     tracer: Tracer, cls_var: ClassVariable, context: ObjectVariable, output: Variable
-) -> bool:
-    """True if ``backward`` can be executed symbolically: it only computes then.
+) -> SubGraph | None:
+    """The graph of ``backward`` if it can be executed symbolically: it only computes then.
 
     A backend that runs it once and keeps what it did may do so; what it reads is guarded.
     """
     attrs = context.attrs
     assert attrs is not None
     if "materialize_grads" in attrs:
-        return False  # then which gradients there are is only known in the backward
+        return None  # then which gradients there are is only known in the backward
     saved = attrs.get("to_save", TupleVariable([]))
     attrs["saved_tensors"] = saved
     outputs = output.items(tracer) if isinstance(output, TupleVariable) else [output]
@@ -99,13 +102,13 @@ def _backward_is_pure(
         backward = load_attr(tracer, cls_var, "backward")
         return tracer.call(backward, [context, *gradients], {})
 
-    graphs = []
+    graphs: list[SubGraph] = []
 
     def trial() -> None:
         state = tracer.graph.state._replace(grad_enabled=False)
         graphs.append(execute(tracer, "backward", run, state)[1])
 
-    return tracer.attempt(trial) and not graphs[0].written
+    return graphs[0] if tracer.attempt(trial) else None
 
 
 def _fixed(tracer: Tracer, v: Variable) -> Variable:

@@ -38,12 +38,17 @@ Form = Any
 """A value with ``Place`` for its tensors: constants and containers are what they are."""
 
 
-def refuse_pending_effects(tracer: Tracer, what: str) -> None:
+def refuse_pending_effects(tracer: Tracer, what: str, *, reads_grad: bool = True) -> None:
     """Break before a node that runs the program's own code: it must see what was written so far.
 
     Writes are replayed behind the graph.
+
+    Args:
+        what: the call.
+        reads_grad: whether the code may read ``grad`` of a tensor.
     """
-    if tracer.effects.pending:
+    effects = tracer.effects
+    if effects.pending if reads_grad else effects.pending_beside_grad:
         unsupported(reasons.SIDE_EFFECT, f"{what}, which may see what was written before")
 
 
