@@ -198,3 +198,24 @@ def test_value_goes_when_its_frame_is_left_by_an_exception_of_a_generator():
     with contextlib.suppress(TypeError):
         capture.compile(f, backend="eager")(None)
     assert gone == [1]
+
+
+def test_sum_of_nothing_is_the_start_itself(check):
+    def f(items, start):
+        return sum(items, start), start
+
+    check(f, ([], {"k": 3}), ((), [1]), ([], (1, [2])))
+
+
+def test_sum_of_lists_holds_their_items_themselves(check):
+    def f(inner):
+        return sum([[inner], [inner]], []), inner
+
+    check(f, ([1],))
+
+
+def test_sum_cannot_begin_with_text(check):
+    def f(items, start):
+        return sum(items, start)
+
+    check(f, ([], ""), ([], bytearray()), ([1], b""))

@@ -261,14 +261,14 @@ rule(max)(_extremum(max, ">"))
 def _sum(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     items = [i.realize(tracer) for i in drained(tracer, args, 0)]
     start = args[1] if len(args) > 1 else kwargs.get("start", ConstantVariable(0))
-    scalars = any(isinstance(i, ScalarVariable) for i in (*items, start))
-    known = [MISSING if scalars else tracer.as_python(i) for i in items]
-    begin = MISSING if scalars else tracer.as_python(start)
-    if begin is not MISSING and not any(k is MISSING for k in known):
-        return operators.fold(tracer, sum, known, begin)
+    total = start.realize(tracer)
+    if all(isinstance(i, ConstantVariable) for i in (*items, total)):
+        known = [tracer.as_python(i) for i in items]
+        return operators.fold(tracer, sum, known, tracer.as_python(total))
     if any(isinstance(i, ConstantVariable) and type(i.value) is float for i in items):
         return None
-    total = start.realize(tracer)
+    if issubclass(total.python_type(), (str, bytes, bytearray)):
+        return None
     for item in items:
         total = operators.binary_op(tracer, "+", total, item).realize(tracer)
     return total
