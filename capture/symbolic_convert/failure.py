@@ -27,6 +27,7 @@ from capture.graph.data_sizes import UNEXPECTED
 from capture.graph.state import put_back, snapshot
 from capture.instructions.ops import Op
 from capture.polyfills.optimizers import OPTIMIZERS, QUIET, UnrecordedRange
+from capture.symbolic_convert.handled_errors import passes_over
 from capture.variables.base import LazyVariable, Variable, unsupported
 from capture.variables.functions import MethodVariable
 from capture.variables.gradients import is_none
@@ -87,7 +88,7 @@ class Failure:
         Raises:
             GraphBreak: the node must not be in this piece.
         """
-        handled = in_try(tracer, self.exits)
+        handled = in_try(tracer, self.exits, target)
         lenient = may_raise and _is_optimizers_number(tracer, target)
         self.guarded = self.guarded or handled
         if assumes:
@@ -192,14 +193,21 @@ def _raised_by_tensors(error: BaseException) -> bool:
 # --- handlers -------------------------------------------------------------------------------------
 
 
-def in_try(tracer: Translator, exits: dict[Source, Variable] | None = None) -> bool:
-    """True if some frame has a handler here. ``exits`` takes torch's own context managers."""
+def in_try(
+    tracer: Translator, exits: dict[Source, Variable] | None = None, target: Any = None
+) -> bool:
+    """True if some frame has a handler here. ``exits`` takes torch's own context managers.
+
+    Handlers do not count that pass over what ``target`` raises because of data, if it is given.
+    """
     found = False
     for frame in tracer.frames:
         if id(frame.code) in QUIET:
             continue
         for entry in _handlers(frame):
             if not _reacts(frame, entry):
+                continue
+            if target is not None and passes_over(tracer, frame, entry, target):
                 continue
             leave = _state_exit(frame, entry)
             if leave is None:
