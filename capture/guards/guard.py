@@ -158,13 +158,20 @@ def shorten(value: object, limit: int = 80) -> str:
     if has_type(value, type):
         text = _type_name(value)
     elif _is_plain(value):
-        text = repr(value)
+        text = _text(value)
     else:
         name = getattr(value, "__qualname__", None) if kind.__module__ == "builtins" else None
         of_kind = _type_name(kind)
         article = "an" if of_kind[0] in "aeiouAEIOU" else "a"
         text = f"{name} ({kind.__name__})" if isinstance(name, str) else f"{article} {of_kind}"
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _text(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # an int of more digits than Python turns into text
+        return hex(value) if isinstance(value, int) else f"a {type(value).__name__} of huge numbers"
 
 
 def _is_plain(value: object) -> bool:
