@@ -13,7 +13,14 @@ from capture import break_reasons as reasons
 from capture.guards.kinds import IdIs, IsNotSame, IsSame
 from capture.variables.attributes import type_source_of
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
-from capture.variables.constant import FALSE, TRUE, ConstantVariable, ScalarVariable, boolean
+from capture.variables.constant import (
+    FALSE,
+    TRUE,
+    ConstantVariable,
+    ScalarVariable,
+    boolean,
+    guard_expression,
+)
 from capture.variables.containers import (
     DictVariable,
     DictViewVariable,
@@ -48,6 +55,8 @@ def contains(tracer: Tracer, container: Variable, item: Variable) -> Variable:
         return boolean(
             truth(tracer, tracer.call(tracer.wrap_static(raw, where), [container, item], {}))
         )
+    if isinstance(item, ScalarVariable) and _is_none_of(tracer, container, item):
+        return FALSE
     if isinstance(container, ConstantVariable) and isinstance(
         item, (ConstantVariable, ScalarVariable)
     ):
@@ -73,6 +82,38 @@ def contains(tracer: Tracer, container: Variable, item: Variable) -> Variable:
                 return TRUE
         return FALSE
     unsupported(reasons.UNKNOWN_OPERATION, f"`in` on {container.describe()}")
+
+
+_FEW = 32
+
+
+def _is_none_of(tracer: Tracer, container: Variable, item: ScalarVariable) -> bool:
+    """True for an integer that is none of a few numbers, which is guarded, not its value.
+
+    So a count of steps may go on where a program compares it with milestones.
+    """
+    if item.python_type() is not int or not item.known:
+        return False
+    if isinstance(container, DictViewVariable) and container.kind == "keys":
+        container = container.target
+    if isinstance(container, DictVariable):
+        if not (container.loaded or _are_few_integers(list(dict.keys(container.value)))):
+            return False
+        keys = list(container.load(tracer))
+    elif isinstance(container, SetVariable):
+        keys = list(container.entries(tracer))
+    elif isinstance(container, ConstantVariable) and type(container.value) in (tuple, frozenset):
+        keys = list(container.value)
+    else:
+        return False
+    if not _are_few_integers(keys) or item.example in keys:
+        return False
+    guard_expression(tracer, f"({item.text}) not in {tuple(keys)!r}", item.sources)
+    return True
+
+
+def _are_few_integers(keys: list[Any]) -> bool:
+    return 0 < len(keys) <= _FEW and all(type(key) is int for key in keys)
 
 
 def compare(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> Variable:

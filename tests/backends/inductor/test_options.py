@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 import capture
 from capture.backends.inductor.options import settings_for
@@ -37,3 +38,15 @@ def test_wrong_ones_are_refused_before_anything_is_compiled(
 ) -> None:
     with pytest.raises(capture.UserError, match=text):
         capture.compile(lambda x: x, backend="inductor", **settings)
+
+
+def test_freezing_never_keeps_an_old_weight() -> None:
+    model = torch.nn.Linear(4, 3).eval()
+    x = torch.randn(2, 4)
+    compiled = capture.compile(model, backend="inductor", options={"freezing": True})
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x))
+        model.weight.add_(1)
+        torch.testing.assert_close(compiled(x), model(x))
+        model.weight = torch.nn.Parameter(torch.randn(3, 4))
+        torch.testing.assert_close(compiled(x), model(x))
