@@ -23,6 +23,7 @@ from capture.variables.gradients import is_none
 from capture.variables.objects import MODELS, ClassVariable
 from capture.variables.sizes import SizeVariable
 from capture.variables.tensor import TensorVariable
+from capture.variables.texts import TextVariable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,6 +130,10 @@ class Codegen:
                 assert v.source is not None
                 return self.capture(v.source)
             v = v.real
+        elif type(v) is TextVariable:
+            if v.real is None:
+                return self.text(v)
+            v = v.real
         kind = type(v)
         if isinstance(v, ConstantVariable):
             if v.source is not None and not _is_shared(v.value):
@@ -176,6 +181,20 @@ class Codegen:
                     name = self.const(function, function.__name__)
                     text = re.sub(rf"\b{function.__name__}(?=[(.])", name, text)
             known = self._names[id(v)] = text if text.isidentifier() else self.temp(text)
+        return known
+
+    def text(self, v: TextVariable) -> str:
+        """A text of numbers, which nothing has asked for: made anew from them."""
+        known = self._names.get(id(v))
+        if known is None:
+            self._keep.append(v)
+            parts = [
+                self.const(part)
+                if isinstance(part, str)
+                else f"{self.const(format)}({self.ref(part.number)}, {self.const(part.spec)})"
+                for part in v.parts
+            ]
+            known = self._names[id(v)] = self.temp(" + ".join(parts))
         return known
 
     def name(self, v: Variable, expression: str) -> str:

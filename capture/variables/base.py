@@ -258,6 +258,9 @@ class Tracer(Protocol):
     def as_python(self, v: Variable) -> Any:
         """The real value of a variable that is made of constants only, else ``MISSING``."""
 
+    def bounded(self, v: Variable) -> Variable:
+        """A number of no more than 64 bits, guarded to be; others are taken for constants."""
+
     def real_value(self, v: TensorVariable) -> Any:
         """The real tensor behind an input, or ``MISSING``."""
 

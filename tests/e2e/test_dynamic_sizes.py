@@ -168,7 +168,7 @@ def in_place(x: Tensor) -> Any:
 
 
 def texts(x: Tensor) -> Any:
-    """A size in a text is specialised: the text is eager's."""
+    """A size in a text decides nothing."""
     return x + 1, f"{x.shape[0]} rows"
 
 
@@ -224,6 +224,7 @@ def test_a_text_is_right_for_each_size() -> None:
     both = Compiled(texts)
     for n in (3, 4, 5, 3):
         both.agree(_data(n, 3))
+    assert both.counter.graph_count == 2
 
 
 def test_sizes_zero_and_one_have_graphs_of_their_own() -> None:

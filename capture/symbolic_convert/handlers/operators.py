@@ -11,6 +11,7 @@ from capture.symbolic_convert.registry import handles, raw
 from capture.variables import builtins, operators
 from capture.variables.base import MISSING, Variable, unsupported
 from capture.variables.constant import ConstantVariable, boolean
+from capture.variables.texts import joined
 
 if TYPE_CHECKING:
     from capture.instructions.instruction import Instruction
@@ -18,11 +19,18 @@ if TYPE_CHECKING:
     from capture.symbolic_convert.translator import Translator
 
 
-@handles(Op.BINARY_OP, "lhs rhs -- result")
-def binary_op(tracer: Translator, inst: Instruction, lhs: Variable, rhs: Variable) -> Variable:
+@raw(Op.BINARY_OP)
+def binary_op(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """``a + b`` and the other binary and in-place operators."""
     symbol: Any = inst.arg
-    return operators.binary_op(tracer, symbol, lhs, rhs)
+    stack = frame.stack
+    result = joined(stack[-2:]) if symbol in ("+", "+=") else None
+    if result is None:
+        lhs, rhs = (v.realize(tracer) for v in stack[-2:])
+        del stack[-2:]
+        stack.append(operators.binary_op(tracer, symbol, lhs, rhs))
+    else:
+        stack[-2:] = [result]
 
 
 @handles(Op.COMPARE_OP, "lhs rhs -- result")
@@ -95,6 +103,11 @@ def format_(tracer: Translator, frame: Frame, inst: Instruction) -> None:
 def build_string(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """Join the parts of a formatted string."""
     count: Any = inst.arg
+    together = joined(frame.stack[len(frame.stack) - count :])
+    if together is not None:
+        del frame.stack[len(frame.stack) - count :]
+        frame.stack.append(together)
+        return
     parts = [tracer.as_python(v) for v in frame.stack[len(frame.stack) - count :]]
     if any(p is MISSING for p in parts):
         unsupported(reasons.UNKNOWN_OPERATION, "a formatted string made at run time")

@@ -32,7 +32,8 @@ def call_builtin(
 ) -> Variable | FrameRequest:
     """Call a C callable: its rule, a torch rule, folding, a polyfill, a real method; else break."""
     value = fn.value
-    args = [a.realize(tracer) for a in args]
+    if value is not print:  # which is left to Python: it asks no text what it says
+        args = [a.realize(tracer) for a in args]
     if type(value) is types.ClassMethodDescriptorType and value not in RULES and args:
         owner = args[0]  # `int.from_bytes`: the tables know it bound to its class
         if isinstance(owner, ClassVariable) and issubclass(owner.value, value.__objclass__):

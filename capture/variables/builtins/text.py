@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import string
 import types
 from collections.abc import Callable
 
@@ -30,6 +31,7 @@ from capture.variables.objects import (
     lookup_mro,
 )
 from capture.variables.tensor import TensorVariable
+from capture.variables.texts import TextVariable, field_of, joined
 
 
 @rule(str)
@@ -79,7 +81,12 @@ def _exception_text(tracer: Tracer, v: ExceptionVariable, how: str) -> Variable 
 
 def to_text(tracer: Tracer, v: Variable, how: str) -> Variable:
     """``str``, ``repr`` or ``ascii`` of a value whose text is known now; else break."""
+    if isinstance(v, TextVariable) and how == "str":
+        return v
     v = v.realize(tracer)
+    field = field_of(tracer, v, "")
+    if field is not None:
+        return field
     fn = _TEXT[how]
     if isinstance(v, ExceptionVariable):
         text = _exception_text(tracer, v, how)
@@ -204,12 +211,17 @@ def _format(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 
 def format_value(tracer: Tracer, v: Variable, spec: Variable) -> Variable:
     """``format(v, spec)``."""
-    v, spec = v.realize(tracer), spec.realize(tracer)
-    if isinstance(v, ScalarVariable):
-        v = v.specialize(tracer)
     text = tracer.as_python(spec)
     if text is MISSING:
         unsupported(reasons.UNKNOWN_OPERATION, "a format specification made at run time")
+    if isinstance(v, TextVariable) and text == "":
+        return v
+    v = v.realize(tracer)
+    field = field_of(tracer, v, text) if type(text) is str else None
+    if field is not None:
+        return field
+    if isinstance(v, ScalarVariable):
+        v = v.specialize(tracer)
     raw = lookup_mro(v.python_type(), "__format__")[0]
     if isinstance(raw, types.FunctionType) and not isinstance(v, TensorVariable):
         found = tracer.call(load_special(tracer, v, "__format__"), [spec], {})
@@ -224,8 +236,14 @@ def format_value(tracer: Tracer, v: Variable, spec: Variable) -> Variable:
 
 @rule(str.join)
 def _join(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    parts = [tracer.as_python(i) for i in drained(tracer, args, 1)]
+    items = drained(tracer, args, 1)
     separator = tracer.as_python(args[0])
+    if type(separator) is str and any(isinstance(i, TextVariable) for i in items):
+        between = ConstantVariable(separator)
+        together = joined([v for i in items for v in (between, i)][1:])
+        if together is not None:
+            return together
+    parts = [tracer.as_python(i) for i in items]
     if separator is MISSING or any(p is MISSING for p in parts):
         return None
     return operators.fold(tracer, separator.join, parts)
@@ -233,6 +251,9 @@ def _join(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 
 @rule(str.format)
 def _str_format(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    filled = _filled(tracer, args, kwargs)
+    if filled is not None:
+        return filled
     values = [tracer.as_python(a) for a in args]
     named = {k: tracer.as_python(v) for k, v in kwargs.items()}
     if any(v is MISSING for v in [*values, *named.values()]):
@@ -241,3 +262,41 @@ def _str_format(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
         return ConstantVariable(values[0].format(*values[1:], **named))
     except Exception as error:
         tracer.raise_real(error)
+
+
+def _filled(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    """``text.format(...)`` of numbers that change, field by field; None for other values."""
+    values = [v if isinstance(v, TextVariable) else v.realize(tracer) for v in args[1:]]
+    named = {k: v if isinstance(v, TextVariable) else v.realize(tracer) for k, v in kwargs.items()}
+    given = [*values, *named.values()]
+    if not all(isinstance(v, (ConstantVariable, ScalarVariable, TextVariable)) for v in given):
+        return None
+    if all(isinstance(v, ConstantVariable) for v in given):
+        return None
+    template = tracer.as_python(args[0])
+    parts: list[Variable] = []
+    try:
+        fields = list(string.Formatter().parse(template))
+    except ValueError:
+        return None
+    for place, (literal, name, spec, conversion) in enumerate(fields):
+        parts.append(ConstantVariable(literal))
+        if name is None:
+            continue
+        if "{" in (spec or "") or conversion not in (None, "s", "r"):
+            return None
+        if name == "":
+            index = sum(field[1] is not None for field in fields[:place])
+        elif name.isdecimal():
+            index = int(name)
+        elif name in named:
+            index = len(values) + list(named).index(name)
+        else:
+            return None
+        if index >= len(given):
+            return None
+        value = given[index]
+        if conversion is not None:
+            value = to_text(tracer, value, "repr" if conversion == "r" else "str")
+        parts.append(format_value(tracer, value, ConstantVariable(spec)))
+    return joined(parts)

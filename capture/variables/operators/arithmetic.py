@@ -37,6 +37,7 @@ from capture.variables.operators.subscripts import getitem
 from capture.variables.operators.tables import BINARY, INPLACE, UNARY
 from capture.variables.sizes import SizeVariable
 from capture.variables.tensor import TensorVariable
+from capture.variables.texts import percent
 
 
 def binary_op(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> Variable:
@@ -62,6 +63,10 @@ def binary_op(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> V
         scalar = scalar_binary(tracer, symbol, fn, left, right)
         if scalar is not None:
             return scalar
+        if symbol == "%" and isinstance(left, ConstantVariable) and type(left.value) is str:
+            text = percent(tracer, left.value, [right])
+            if text is not None:
+                return text
         left = left.specialize(tracer) if isinstance(left, ScalarVariable) else left
         right = right.specialize(tracer) if isinstance(right, ScalarVariable) else right
         return binary_op(tracer, written, left, right)
@@ -184,6 +189,11 @@ def container_binary(
         if MISSING not in names:
             return fold(tracer, operator.or_, *names)
     if symbol == "%" and isinstance(left, ConstantVariable) and isinstance(left.value, str):
+        if isinstance(right, TupleVariable) and right.cls is tuple and type(left.value) is str:
+            numbers = [v.realize(tracer) for v in right.items(tracer)]
+            text = percent(tracer, left.value, numbers)
+            if text is not None:
+                return text
         values = tracer.as_python(right)
         if values is not MISSING:
             return fold(tracer, operator.mod, left.value, values)
