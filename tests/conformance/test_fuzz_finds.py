@@ -219,3 +219,18 @@ def test_sum_cannot_begin_with_text(check):
         return sum(items, start)
 
     check(f, ([], ""), ([], bytearray()), ([1], b""))
+
+
+def test_default_of_max_is_itself_behind_a_break(check):
+    def f(items, d):
+        d.update({"k": max(items, default=d)})
+        raise TypeError
+
+    check(f, ([], {}), ([{}], {}))
+
+
+def test_greatest_list_is_itself(check):
+    def f(a, b):
+        return max([a, b], default=None), min([a, b], key=len), a, b
+
+    check(f, ([1], [2, 3]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from capture.polyfills import is_pure
@@ -27,7 +28,23 @@ def fold_pure(
         result = value(*known, **known_kw)
     except Exception as error:
         tracer.raise_real(error)
+    given_out = _mutables([result])
+    if given_out and given_out & _mutables([known, known_kw], inside=True):
+        return None  # what the program passed is of copies here, and is to come out itself
     return tracer.wrap_result(result)
+
+
+def _mutables(values: Iterable[Any], inside: bool = False) -> set[int]:
+    """The ids of the lists, dicts and sets in values; ``inside``: the outermost left out."""
+    found: set[int] = set()
+    for value in values:
+        if isinstance(value, list | dict | set) and not inside:
+            found.add(id(value))
+        if isinstance(value, dict):
+            found |= _mutables(value.values())
+        elif isinstance(value, list | tuple):
+            found |= _mutables(value)
+    return found
 
 
 def _marker(value: Any) -> Any:
