@@ -154,6 +154,8 @@ class OutputGraph(GraphAutograd):
         if not outcome.needs_node:
             return self._result(outcome.result, None, tensors)
         node = self._node(kind, target, fx_args, fx_kwargs, frame_summary)
+        if outcome.may_raise:
+            node.meta["capture_may_raise"] = True
         if outcome.written or outcome.changed:
             self._write(node, outcome, tensors)
         if outcome.uses_rng:

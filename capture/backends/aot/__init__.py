@@ -31,6 +31,7 @@ from capture.backends.aot.partition import (
     partitioner,
 )
 from capture.backends.aot.random_ops import eager_random
+from capture.backends.aot.refused import keeping_refusals
 from capture.backends.aot.stage import Stage
 from capture.backends.aot.toolchain import Compiler, SeparateCompilers, make_boxed
 from capture.backends.boxed import EitherWay, boxed_forward
@@ -79,7 +80,7 @@ def aot_autograd(
         toolchain = SeparateCompilers(fw_compiler, bw_compiler or fw_compiler, split, table)
 
         def compile_part(part: fx.GraphModule, inputs: list[Any]) -> CompiledFn:
-            return Stage(part, toolchain).compile(inputs)
+            return keeping_refusals(part, lambda graph: Stage(graph, toolchain).compile(inputs))
 
         return EitherWay(compile_in_buckets(gm, example_inputs, compile_part))
 

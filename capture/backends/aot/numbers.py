@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from capture.backends.aot.targets import with_targets
+
 __all__ = ["for_symbols", "reads_numbers"]
 
 
@@ -31,15 +33,7 @@ def for_symbols(gm: fx.GraphModule) -> fx.GraphModule:
     """Return the graph with functions that take symbols in the place of those that do not."""
     if not reads_numbers(gm):
         return gm
-    graph = fx.Graph()
-    copies: dict[fx.Node, fx.Node] = {}
-    for node in gm.graph.nodes:
-        copies[node] = graph.node_copy(node, copies.__getitem__)
-        if node.op == "call_function":
-            copies[node].target = _FOR_SYMBOLS.get(node.target, node.target)
-    made = fx.GraphModule(gm, graph)
-    made.meta.update(gm.meta)
-    return made
+    return with_targets(gm, _FOR_SYMBOLS)
 
 
 def _pow(base: Any, exponent: Any) -> Any:

@@ -13,6 +13,7 @@ from torch import Tensor, fx
 from capture import logs
 from capture._native import disable_code
 from capture.backends.aot import adapter, recorder_adapter, runtime
+from capture.backends.aot.checked import with_checks
 from capture.backends.aot.dependence import tangents_behind
 from capture.backends.aot.described import CannotTrace, Joint
 from capture.backends.aot.held_numbers import can_hold, hold, split_numbers
@@ -43,7 +44,7 @@ class Stage:
 
     def __init__(self, gm: fx.GraphModule, toolchain: Toolchain) -> None:
         tracer_name()  # an error of the program, not a reason to run eagerly
-        self.gm = for_symbols(gm)
+        self.gm = for_symbols(with_checks(gm))
         self.toolchain = toolchain
         self.owned = dict([*gm.named_parameters(), *gm.named_buffers()])
         self.eager: Boxed = functools.partial(boxed_forward(gm), gm)

@@ -14,6 +14,7 @@ from typing import Any
 from torch import fx
 
 from capture.backends.aot.buckets import compile_in_buckets
+from capture.backends.aot.refused import keeping_refusals
 from capture.backends.aot.stage import Stage
 from capture.backends.boxed import EitherWay
 from capture.backends.inductor.options import settings_for
@@ -48,7 +49,7 @@ def inductor(
     toolchain = InductorToolchain(settings_for(None, None) if settings is None else settings)
 
     def compile_part(part: fx.GraphModule, inputs: list[Any]) -> CompiledFn:
-        return Stage(part, toolchain).compile(inputs)
+        return keeping_refusals(part, lambda graph: Stage(graph, toolchain).compile(inputs))
 
     return EitherWay(compile_in_buckets(gm, example_inputs, compile_part))
 
