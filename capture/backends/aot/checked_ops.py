@@ -1,47 +1,61 @@
-"""Holds operators whose traces would leave out a check of data that eager does.
+"""Holds functions that make torch's own checks of data where torch leaves them out of a trace.
 
-``one_hot`` looks at its numbers in eager, and compares them with all classes where it is traced: a
-class that there is not would give a row of zeros. Written as a scatter it raises.
+Some operators are made of others in C++, and read numbers there only to refuse some: with nothing
+but metadata they skip that. What is traced here has the check as an operator. Must not know the
+tracer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import fx
-from torch.overrides import TorchFunctionMode
+from torch import Tensor, fx
+
+from capture.backends.aot.targets import with_targets
 
 __all__ = ["with_checks"]
 
-_one_hot: Any = torch.nn.functional.one_hot
+
+def with_checks(gm: fx.GraphModule) -> fx.GraphModule:
+    """Return the graph with functions that check in the place of those that would not."""
+    if any(node.target in _CHECKED for node in gm.graph.nodes if node.op in _CALLS):
+        return with_targets(gm, _CHECKED)
+    return gm
 
 
-def with_checks(gm: fx.GraphModule, call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``call``, which runs a graph of torch calls, such that its trace checks data."""
-    if all(node.target is not _one_hot for node in gm.graph.nodes):
-        return call
+def _one_hot(tensor: Tensor, num_classes: Any = -1) -> Tensor:
+    """As a scatter, which refuses classes that there are not; a trace compares with all classes."""
+    if type(num_classes) is int and num_classes < 1:
+        return torch.nn.functional.one_hot(tensor, num_classes)
+    rows = torch.zeros((*tensor.shape, num_classes), dtype=torch.int64, device=tensor.device)
+    return rows.scatter(-1, tensor.unsqueeze(-1), 1)
 
-    def checked(*arguments: Any) -> Any:
-        with _Checked():
-            return call(*arguments)
+
+def _of_quantiles(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def checked(input: Tensor, q: Any, *args: Any, **kwargs: Any) -> Tensor:
+        if isinstance(q, Tensor) and input.device.type == "cpu":
+            inside = torch.logical_and(q >= 0, q <= 1).all()
+            torch._assert_async(inside, "quantile() q values must be in the range [0, 1]")
+        return function(input, q, *args, **kwargs)
 
     return checked
 
 
-class _Checked(TorchFunctionMode):
-    def __torch_function__(
-        self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if func is _one_hot:
-            return _scattered(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+def _assert_async(condition: Tensor, message: str | None = None) -> None:
+    """A check without a text is no effect to FX, which would take it out as dead."""
+    if message is None:
+        message = "Expected Tensor with single nonzero value, but got zero"
+    torch._assert_async(condition, message)
 
 
-def _scattered(tensor: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
-    if type(num_classes) is int and num_classes < 1:
-        made: torch.Tensor = _one_hot(tensor, num_classes)
-        return made
-    rows = torch.zeros((*tensor.shape, num_classes), dtype=torch.int64, device=tensor.device)
-    return rows.scatter(-1, tensor.unsqueeze(-1), 1)
+_CALLS = ("call_function", "call_method")
+_CHECKED: dict[Any, Callable[..., Any]] = {
+    torch.nn.functional.one_hot: _one_hot,
+    torch.quantile: _of_quantiles(torch.quantile),
+    torch.nanquantile: _of_quantiles(torch.nanquantile),
+    "quantile": _of_quantiles(torch.quantile),
+    "nanquantile": _of_quantiles(torch.nanquantile),
+    torch._assert_async: _assert_async,
+}

@@ -13,7 +13,6 @@ from torch import Tensor, fx
 from capture import logs
 from capture.backends.aot import adapter
 from capture.backends.aot.assembly import assemble
-from capture.backends.aot.checked_ops import with_checks
 from capture.backends.aot.described import CannotTrace, Joint
 from capture.backends.aot.functional_adapter import lean_functional_mode
 from capture.backends.aot.numbers import reads_numbers
@@ -101,7 +100,6 @@ def trace_joint(
             raise CannotTrace(f"{name} would be unrolled over a symbolic size")
     if not all(adapter.is_plain(tensor) for tensor in tensors):
         raise CannotTrace("an input is no plain strided tensor")
-    call = with_checks(gm, call)
     with adapter.plain_state(), logs.silenced(*logs.FAKE_RUNS):
         reads = reads_numbers(gm) or gm.meta.get("capture_data", False)
         symbolic = any(map(adapter.is_symbolic, tensors))

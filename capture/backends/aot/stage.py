@@ -13,7 +13,7 @@ from torch import Tensor, fx
 from capture import logs
 from capture._native import disable_code
 from capture.backends.aot import adapter, recorder_adapter, runtime
-from capture.backends.aot.checked import with_checks
+from capture.backends.aot.checked_ops import with_checks
 from capture.backends.aot.dependence import tangents_behind
 from capture.backends.aot.described import CannotTrace, Joint
 from capture.backends.aot.held_numbers import can_hold, hold, split_numbers
