@@ -139,9 +139,15 @@ class Failure:
         return graph.uses_rng and (self.guarded or self.matters)
 
     def around(self, graph: OutputGraph, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """The graph with the random numbers given back that must not have been drawn."""
+        """The graph with the random numbers given back that must not have been drawn.
+
+        Where the piece does not start again, eager has drawn them too.
+        """
         if self.rewinds(graph):
-            return rewinding(fn)
+            again = self.restart(graph)
+            if again is False:
+                return fn
+            return rewinding(fn) if again is True else rewinding(fn, again)
         if graph.uses_rng and self.expected:
             return rewinding(fn, is_unexpected)
         return fn

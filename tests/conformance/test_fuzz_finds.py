@@ -234,3 +234,20 @@ def test_greatest_list_is_itself(check):
         return max([a, b], default=None), min([a, b], key=len), a, b
 
     check(f, ([1], [2, 3]))
+
+
+def test_failing_write_leaves_the_random_numbers_in_front_drawn():
+    def f(u, flag):
+        u *= torch.rand(3)
+        with managed([]):
+            return flag / 2
+
+    def outcome(fn):
+        u = torch.ones(3, requires_grad=True).view(-1)
+        torch.manual_seed(7)
+        with pytest.raises(RuntimeError):
+            fn(u, 0.5)
+        return torch.rand(1).item()
+
+    compiled = capture.compile(f, backend="eager")
+    assert outcome(f) == outcome(compiled) == outcome(compiled)
