@@ -33,6 +33,7 @@ from capture.variables.objects import (
     type_attribute,
 )
 from capture.variables.operators.numbers import fold
+from capture.variables.operators.places import select_places
 from capture.variables.tensor import TensorVariable
 
 
@@ -78,6 +79,9 @@ def getitem(tracer: Tracer, obj: Variable, key: Variable) -> Variable:
         if isinstance(key, ScalarVariable) and not key.known and key.python_type() is int:
             row = [obj, ConstantVariable(0), key]  # torch's subscripts ask for the number
             return tracer.graph_call("call_method", "select", row, {})
+        selected = select_places(tracer, obj, key)
+        if selected is not None:
+            return selected
         return tracer.graph_call("call_function", operator.getitem, [obj, key], {})
     if isinstance(obj, SequenceVariable):
         raw = lookup_mro(obj.cls, "__getitem__")[0]
@@ -219,6 +223,9 @@ def setitem(tracer: Tracer, obj: Variable, key: Variable, value: Variable) -> No
     """``obj[key] = value``."""
     obj, key = obj.realize(tracer), key.realize(tracer)
     if isinstance(obj, TensorVariable):
+        selected = select_places(tracer, obj, key)
+        if selected is not None:
+            obj, key = selected, ConstantVariable(...)
         tracer.graph_call("call_function", operator.setitem, [obj, key, value.realize(tracer)], {})
         return
     cls = obj.python_type()
