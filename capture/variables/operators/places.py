@@ -11,8 +11,9 @@ import operator
 
 from capture.variables.base import Tracer, Variable
 from capture.variables.constant import ConstantVariable, ScalarVariable
-from capture.variables.containers import SequenceVariable, SliceVariable, TupleVariable
+from capture.variables.containers import SliceVariable, TupleVariable
 from capture.variables.operators.numbers import compare_scalars
+from capture.variables.sizes import size_of
 from capture.variables.tensor import TensorVariable
 
 __all__ = ["select_places"]
@@ -90,10 +91,7 @@ def _is_whole(tracer: Tracer, part: Variable) -> bool:
 
 def _is_within(tracer: Tracer, obj: TensorVariable, dim: int, place: ScalarVariable) -> bool:
     """Decide that a place is one of the tensor's, from its start or its end, and guard that."""
-    shape = tracer.getattr(obj, "shape")
-    if not isinstance(shape, SequenceVariable):
-        return False
-    size = shape.items(tracer)[dim].realize(tracer)
+    size = size_of(tracer, obj.meta.shape[dim])
     from_start = compare_scalars(tracer, ">=", operator.ge, place, ConstantVariable(0))
     if _is(from_start, True):
         return _is(compare_scalars(tracer, "<", operator.lt, place, size), True)
