@@ -214,6 +214,9 @@ def format_value(tracer: Tracer, v: Variable, spec: Variable) -> Variable:
     text = tracer.as_python(spec)
     if text is MISSING:
         unsupported(reasons.UNKNOWN_OPERATION, "a format specification made at run time")
+    if not isinstance(text, str):  # ``builtin_format_impl`` in Python/bltinmodule.c
+        kind = "None" if text is None else type(text).__name__
+        tracer.raise_error(TypeError, f"format() argument 2 must be str, not {kind}")
     if isinstance(v, TextVariable) and text == "":
         return v
     v = v.realize(tracer)
