@@ -20,6 +20,7 @@ PACKAGE = ROOT / "capture"
 #: The files that may, and what for. Each part that reads torch's state has one place for it.
 PRIVATE_FILES = {
     "backends/aot/adapter.py": "make_fx, functional and fake tensors, partitioners",
+    "backends/aot/checked_ops.py": "the operator that asserts in a graph",
     "backends/aot/functional_adapter.py": "a shorter way through the functional mode",
     "backends/aot/recorder_adapter.py": "the slot of make_fx's mode, making fake tensors",
     "backends/aot/unknown_ops.py": "what is registered for an operator",
