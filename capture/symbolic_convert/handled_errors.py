@@ -39,7 +39,7 @@ def passes_over(tracer: Translator, frame: Frame, entry: ExceptionEntry, target:
     return True
 
 
-_TEST = [Op.CHECK_EXC_MATCH, Op.TO_BOOL, Op.POP_JUMP_IF_FALSE]
+_TEST = [Op.CHECK_EXC_MATCH, Op.POP_JUMP_IF_FALSE]  # up to 3.12 with a TO_BOOL between them
 _NAMES = {cls.__name__ for cls in _NEVER_ON_DATA}
 
 
@@ -55,10 +55,10 @@ def _caught(frame: Frame, entry: ExceptionEntry) -> set[str]:
             place += 1
         if place - first > 1 and instructions[place].op is Op.BUILD_TUPLE:
             place += 1
-        test = instructions[place : place + 3]
+        test = [inst for inst in instructions[place : place + 3] if inst.op is not Op.TO_BOOL][:2]
         if [inst.op for inst in test] != _TEST:
             return set()
-        place = test[-1].target
+        place = test[1].target
         if instructions[place].op is Op.RERAISE:
             return found
     return set()
