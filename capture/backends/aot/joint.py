@@ -103,7 +103,7 @@ def trace_joint(
     with adapter.plain_state(), logs.silenced(*logs.FAKE_RUNS):
         reads = reads_numbers(gm) or gm.meta.get("capture_data", False)
         symbolic = any(map(adapter.is_symbolic, tensors))
-        mode = adapter.mode_of(tensors) if symbolic else None
+        mode = adapter.mode_of(tensors) if symbolic or numbers else None
         mode = mode or adapter.fake_mode(reads)
         fast = (tracer or tracer_name()) == "recorder" and not (reads or symbolic or numbers)
         for name in ("recorder", "make_fx") if fast else ("make_fx",):

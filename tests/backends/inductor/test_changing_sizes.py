@@ -40,3 +40,20 @@ def test_selections_of_unknown_length() -> None:
         torch.testing.assert_close(compiled(x), program(x))
     assert counter.graph_count <= 2
     capture.reset()
+
+
+def test_places_in_a_cache_that_change() -> None:
+    def step(cache: Tensor, new: Tensor, place: int) -> Tensor:
+        cache[:, place] = new
+        return (cache[:, place] * 2).sin() + cache.sum(1)
+
+    counter = GraphCounter("inductor")
+    compiled: Any = capture.compile(step, backend=counter)
+    cache, expected = torch.zeros(2, 16, 3), torch.zeros(2, 16, 3)
+    for place in (0, 1, 2, 15, 7):
+        new = torch.randn(2, 3)
+        actual = compiled(cache, new, place)
+        torch.testing.assert_close(actual, step(expected, new, place))
+        assert torch.equal(cache, expected)
+    assert counter.graph_count <= 2
+    capture.reset()
