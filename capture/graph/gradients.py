@@ -28,9 +28,16 @@ def leaf_gradients(
     Those that are ``fresh`` are tensors of their own with the strides that eager gives to ``grad``;
     the others are only good for being added to something.
     """
-    found = torch.autograd.grad(
-        outputs, leaves, grad_outputs, retain_graph=retain_graph, allow_unused=True
-    )
+    hooks = [(leaf, leaf._backward_hooks) for leaf in leaves if leaf._backward_hooks]
+    try:
+        for leaf, _ in hooks:  # what they do is a part of the graph, or of what follows it
+            leaf._backward_hooks = None
+        found = torch.autograd.grad(
+            outputs, leaves, grad_outputs, retain_graph=retain_graph, allow_unused=True
+        )
+    finally:
+        for leaf, own in hooks:
+            leaf._backward_hooks = own
     taken = {id(gradient) for gradient in grad_outputs}
     kept = []
     for leaf, gradient, keeps in zip(leaves, found, fresh, strict=True):

@@ -112,6 +112,23 @@ class GraphAutograd(GraphNumbers):
         self._shadow.catch_up({n: e for n, e in examples if not isinstance(e, torch.Tensor)})
         return self._shadow
 
+    def arrivals(
+        self,
+        outputs: list[TensorValue],
+        grad_outputs: list[TensorValue | None],
+        leaves: list[TensorValue],
+    ) -> list[int]:
+        """Return the places of the leaves in the order in which a backward call reaches them.
+
+        Raises:
+            CannotPropagate: if that cannot be foretold.
+        """
+        return self._shadow_so_far().arrivals(
+            [value.node for value in outputs],
+            [leaf.node for leaf in leaves],
+            [None if value is None else value.node for value in grad_outputs],
+        )
+
     def add_leaf_gradients(
         self,
         outputs: list[TensorValue],

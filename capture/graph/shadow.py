@@ -104,6 +104,31 @@ class Shadow:
         except Exception as error:
             raise CannotPropagate(_first_line(error)) from None
 
+    def arrivals(
+        self,
+        outputs: Sequence[fx.Node],
+        leaves: Sequence[fx.Node],
+        grad_outputs: Sequence[fx.Node | None],
+    ) -> list[int]:
+        """Return the places of the leaves in the order in which gradients reach them.
+
+        Raises:
+            CannotPropagate: if that cannot be told, or one gets none.
+        """
+        order: list[int] = []
+        handles = [
+            self._of(leaf).register_hook(lambda _, place=place: order.append(place))
+            for place, leaf in enumerate(leaves)
+        ]
+        try:
+            self.gradients(outputs, leaves, grad_outputs, retain_graph=True)
+        finally:
+            for handle in handles:
+                handle.remove()
+        if sorted(order) != list(range(len(leaves))):
+            raise CannotPropagate("a leaf gets no gradient")
+        return order
+
     def set(self, node: fx.Node, result: Any) -> None:
         """Note the result of a node that was not run here."""
         self.done.add(node)

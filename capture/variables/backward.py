@@ -14,12 +14,11 @@ import torch
 from capture import break_reasons as reasons
 from capture.errors import GraphBreak
 from capture.graph.tensor_meta import CannotPropagate
-from capture.guards.kinds import Equals, IsEmpty
-from capture.sources import AttrSource
 from capture.variables.base import MISSING, Tracer, Variable
 from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.containers import DictVariable, ListVariable, TupleVariable
-from capture.variables.gradients import is_none, read_grad, store_grad
+from capture.variables.gradients import is_none, read_grad
+from capture.variables.leaf_hooks import LeafHooks, accumulate, arrivals, hooks_of
 from capture.variables.tensor import TensorVariable
 
 __all__ = ["function_backward", "function_grad", "tensor_backward"]
@@ -35,7 +34,6 @@ _GRAD_NAMES = (
     "outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs",
     "allow_unused", "is_grads_batched", "materialize_grads",
 )  # fmt: skip
-_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
 def leave(call: str, why: str) -> NoReturn:
@@ -111,7 +109,8 @@ def function_grad(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variab
     for tensor in inputs:
         if not tensor.meta.requires_grad:
             leave(_GRAD, "an input does not require grad")
-        _guard_hooks(tracer, _GRAD, tensor)
+        if _hooks_of(tracer, _GRAD, tensor):
+            leave(_GRAD, "a leaf has hooks")
     if options["materialize_grads"] and not unused:
         leave(_GRAD, "these flags exclude each other")
     try:
@@ -198,18 +197,16 @@ def _backward(
     if not reached:
         leave(call, "it reaches no leaf")
     leaves, layouts = [leaf for leaf, _ in reached], [layout for _, layout in reached]
-    for leaf in leaves:
-        _guard_hooks(tracer, call, leaf)
+    hooks = [_hooks_of(tracer, call, leaf) for leaf in leaves]
     grads = [read_grad(tracer, leaf) for leaf in leaves]
     _check_grads(call, leaves, layouts, grads)
-    found = tracer.add_leaf_gradients(
-        outputs, grad_outputs, leaves, layouts, [is_none(grad) for grad in grads], retain_graph
-    )
-    for leaf, grad, gradient in zip(leaves, grads, found, strict=True):
-        if is_none(grad):
-            store_grad(tracer, leaf, gradient)
-        else:
-            tracer.graph_call("call_method", "add_", [grad, gradient], {})
+    order = arrivals(tracer, outputs, grad_outputs, leaves, hooks)
+    if order is None:
+        leave(call, "several leaves have hooks, whose order cannot be told")
+    fresh = [is_none(grad) or bool(own) for grad, own in zip(grads, hooks, strict=True)]
+    found = tracer.add_leaf_gradients(outputs, grad_outputs, leaves, layouts, fresh, retain_graph)
+    parts = [(leaves[n], found[n], hooks[n]) for n in order]
+    accumulate(tracer, parts, lambda why: leave(call, why))
     return NONE
 
 
@@ -246,25 +243,17 @@ def _chosen(call: str, leaves: list[Leaf], inputs: list[TensorVariable]) -> list
     return [(leaf, layout) for leaf, layout in leaves if id(leaf) in wanted]
 
 
-def _guard_hooks(tracer: Tracer, call: str, leaf: TensorVariable) -> None:
-    """Hooks on a leaf are the program's code: Python runs them."""
+def _hooks_of(tracer: Tracer, call: str, leaf: TensorVariable) -> LeafHooks:
+    """The hooks of a leaf; what else may tell of its gradient is left to Python."""
     real = tracer.real_value(leaf)
     if real is MISSING or leaf.source is None:
-        return
-    for name in _HOOKS:
-        hooks = getattr(real, name)
-        source = AttrSource(leaf.source, name)
-        if hooks is None:
-            tracer.guard(Equals(source, None))
-        elif not hooks:
-            tracer.guard(IsEmpty(source, True))
-        else:
-            leave(call, "a leaf has hooks")
+        return hooks_of(tracer, leaf)
     if real.grad_dtype != real.dtype:
         leave(call, "a leaf's gradient has a dtype of its own")
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         if _has_accumulator(real):
             leave(call, "a leaf's gradient is of interest to somebody else")
+    return hooks_of(tracer, leaf)
 
 
 def _has_accumulator(leaf: Any) -> bool:
