@@ -21,6 +21,7 @@ from capture.variables.constant import (
     guard_evaluates,
     guard_expression,
 )
+from capture.variables.containers import ListVariable
 from capture.variables.conversion import Numbers
 from capture.variables.tensor import TensorVariable
 
@@ -61,6 +62,8 @@ def graph_call(
             result = tracer.add_to_graph(kind, target, graph_args, graph_kwargs)
             break
         except OperatorError as error:
+            if any(map(_is_converted, [*args, *kwargs.values()])):
+                unsupported(reasons.UNCAUGHT_EXCEPTION, "An error that tells of another type")
             tracer.raise_real(error.original)
         except CannotPropagate as error:
             last = numbers is Numbers.CONSTANTS
@@ -71,6 +74,11 @@ def graph_call(
     if tracer.graph.num_ops != nodes_before:
         tracer.mutations += 1
     return tracer.wrap_result(result)
+
+
+def _is_converted(v: Variable) -> bool:
+    """True for what stands in the graph as an instance of its base class."""
+    return isinstance(v, ListVariable) and v.cls is not list
 
 
 def decide(tracer: Translator, v: TensorVariable | ScalarVariable, what: str) -> bool:

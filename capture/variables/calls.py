@@ -43,6 +43,7 @@ from capture.variables.objects import (
     ObjectVariable,
     lookup_mro,
     type_attribute,
+    type_name,
 )
 
 __all__ = ["bind_arguments", "contexts", "higher_order", "instantiate", "start_call"]
@@ -104,11 +105,11 @@ def start_call(
             if builtin_rules.has_rule(raw):
                 return builtin_rules.call_builtin(tracer, BuiltinVariable(raw), [fn, *args], kwargs)
             if raw is MISSING:
-                tracer.raise_error(TypeError, f"{fn.cls.__name__!r} object is not callable")
+                tracer.raise_error(TypeError, f"{type_name(fn.cls)!r} object is not callable")
             unsupported(reasons.UNKNOWN_CALLABLE, fn.describe())
         if isinstance(fn, CallableVariable):
             return fn.call(tracer, args, kwargs)
-        tracer.raise_error(TypeError, f"{fn.python_type().__name__!r} object is not callable")
+        tracer.raise_error(TypeError, f"{type_name(fn.python_type())!r} object is not callable")
 
 
 def plain_forward(tracer: Tracer, module: ObjectVariable) -> Variable | None:
@@ -266,7 +267,7 @@ def instantiate(
         return instance
     if init is object.__init__:
         if (args or kwargs) and not isinstance(new, types.FunctionType) and new is object.__new__:
-            tracer.raise_error(TypeError, f"{cls.__name__}() takes no arguments")
+            tracer.raise_error(TypeError, f"{type_name(cls)}() takes no arguments")
         return instance
     if isinstance(instance, ExceptionVariable) and isinstance(new, types.FunctionType):
         fill_exception(tracer, instance, init, args, kwargs)

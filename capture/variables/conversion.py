@@ -100,6 +100,8 @@ def graph_argument(tracer: Tracer, v: Variable, numbers: Numbers = Numbers.KEPT)
     if isinstance(v, ScalarVariable):
         return _number(tracer, v, numbers)
     if isinstance(v, (TupleVariable, ListVariable)):
+        if isinstance(v, ListVariable) and v.is_deque:
+            unsupported(reasons.UNKNOWN_OPERATION, f"{v.describe()} as an argument of an operator")
         items = [graph_argument(tracer, i, numbers) for i in v.items(tracer)]
         if isinstance(v, ListVariable):
             return items
@@ -109,6 +111,8 @@ def graph_argument(tracer: Tracer, v: Variable, numbers: Numbers = Numbers.KEPT)
             return tuple.__new__(v.cls, items)
         return tuple(items)
     if isinstance(v, DictVariable):
+        if v.cls is not dict:
+            unsupported(reasons.UNKNOWN_OPERATION, f"{v.describe()} as an argument of an operator")
         return {
             graph_argument(tracer, k): graph_argument(tracer, i, numbers)
             for k, i in v.load(tracer).values()
@@ -116,7 +120,7 @@ def graph_argument(tracer: Tracer, v: Variable, numbers: Numbers = Numbers.KEPT)
     if isinstance(v, SliceVariable):
         return slice(*[graph_argument(tracer, p, numbers) for p in v.parts])
     if isinstance(v, RangeVariable):
-        return list(v.value)
+        return v.value
     if isinstance(v, ObjectVariable) and issubclass(type(v.value), torch.Tensor):
         unsupported(reasons.TENSOR_SUBCLASS, type(v.value).__name__)
     known = as_python(tracer, v)

@@ -7,7 +7,7 @@ import enum
 import types
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 from capture import break_reasons as reasons
 from capture.variables.attributes import (
@@ -29,12 +29,20 @@ from capture.variables.containers import (
     key_of,
 )
 from capture.variables.functions import GeneratorVariable, IteratorVariable
-from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
+from capture.variables.length_hints import ask_length
+from capture.variables.objects import (
+    ClassVariable,
+    ObjectVariable,
+    lookup_mro,
+    type_attribute,
+    type_name,
+)
 from capture.variables.tensor import TensorVariable
 
 LIST_ITERATOR: type = type(iter([]))
 TUPLE_ITERATOR: type = type(iter(()))
 DEQUE_ITERATOR: type = type(iter(collections.deque()))
+_ORDERED_ITERATOR: type = type(iter(collections.OrderedDict()))
 _DICT_ITERATORS: dict[str, type] = {
     "keys": type(iter({})),
     "values": type(iter({}.values())),
@@ -54,11 +62,11 @@ def get_iter(tracer: Tracer, obj: Variable) -> Variable:
     if isinstance(raw, types.FunctionType):
         made = tracer.call(tracer.wrap_static(raw, where), [obj], {}).realize(tracer)
         if lookup_mro(made.python_type(), "__next__")[0] is MISSING:
-            name = made.python_type().__name__
+            name = type_name(made.python_type())
             tracer.raise_error(TypeError, f"iter() returned non-iterator of type {name!r}")
         return made
     if raw is None:
-        tracer.raise_error(TypeError, f"{cls.__name__!r} object is not iterable")
+        tracer.raise_error(TypeError, f"{type_name(cls)!r} object is not iterable")
     if isinstance(obj, ListVariable) and obj.is_deque:
         made = IteratorVariable(DEQUE_ITERATOR, "deque", next_of_deque, (obj, obj.moves))
         return stamp(tracer, made)
@@ -74,7 +82,7 @@ def get_iter(tracer: Tracer, obj: Variable) -> Variable:
             return IteratorVariable(type(iter(obj.value)), "sequence", _next_of_items, (obj, items))
         if cls is not type(None) and isinstance(obj.value, tuple):
             return get_iter(tracer, TupleVariable([tracer.wrap_result(v) for v in obj.value]))
-        tracer.raise_error(TypeError, f"{cls.__name__!r} object is not iterable")
+        tracer.raise_error(TypeError, f"{type_name(cls)!r} object is not iterable")
     if isinstance(obj, DictVariable):
         return _dict_iterator(tracer, obj, "keys")
     if isinstance(obj, DictViewVariable):
@@ -100,10 +108,31 @@ def get_iter(tracer: Tracer, obj: Variable) -> Variable:
             getitem, _ = type_attribute(tracer, cls, type_source_of(tracer, obj), "__getitem__")
             if isinstance(getitem, types.FunctionType):
                 return IteratorVariable(type(iter(_Indexed())), "indexed", _next_of_indexed, obj)
-            tracer.raise_error(TypeError, f"{cls.__name__!r} object is not iterable")
+            tracer.raise_error(TypeError, f"{type_name(cls)!r} object is not iterable")
     elif raw is MISSING:
-        tracer.raise_error(TypeError, f"{cls.__name__!r} object is not iterable")
+        tracer.raise_error(TypeError, f"{type_name(cls)!r} object is not iterable")
     unsupported(reasons.OPAQUE_ITERATOR, obj.describe())
+
+
+def check_iterable(tracer: Tracer, obj: Variable, text: str) -> None:
+    """Raise the TypeError about a value whose type has no iteration at all."""
+    obj = obj.realize(tracer)
+    cls = obj.python_type()
+    if all(lookup_mro(cls, name)[0] is MISSING for name in ("__iter__", "__getitem__")):
+        source = type_source_of(tracer, obj)
+        for name in ("__iter__", "__getitem__"):
+            type_attribute(tracer, cls, source, name)
+        tracer.raise_error(TypeError, text)
+
+
+def iterator_or(tracer: Tracer, obj: Variable, refusal: str) -> Variable:
+    """As ``get_iter``; ``refusal`` is what a TypeError says instead of its own text."""
+    try:
+        return get_iter(tracer, obj)
+    except ObservedException as signal:
+        if not issubclass(signal.exception.python_type(), TypeError):
+            raise
+    tracer.raise_error(TypeError, refusal)
 
 
 class _Indexed:
@@ -193,7 +222,7 @@ def _dict_iterator(tracer: Tracer, target: DictVariable, kind: str) -> IteratorV
         if isinstance(fn, types.FunctionType):
             unsupported(reasons.UNKNOWN_OPERATION, f"iteration over {target.describe()}")
     entries = target.load(tracer)
-    cls = _DICT_ITERATORS[kind]
+    cls = _ORDERED_ITERATOR if _is_ordered(target) else _DICT_ITERATORS[kind]
     made = IteratorVariable(cls, f"dict_{kind}", _next_of_dict, (target, list(entries)))
     stamp(tracer, made)
     target.iterators = [r for r in target.iterators if r() is not None]
@@ -201,9 +230,17 @@ def _dict_iterator(tracer: Tracer, target: DictVariable, kind: str) -> IteratorV
     return made
 
 
+def _is_ordered(target: DictVariable) -> bool:
+    return issubclass(target.python_type(), collections.OrderedDict)
+
+
 def _next_of_dict(tracer: Tracer, it: IteratorVariable) -> Variable | None:
     target, keys = it.target
     entries = target.load(tracer)
+    if _is_ordered(target) and list(entries) != keys:
+        if not entries:
+            unsupported(reasons.UNKNOWN_OPERATION, "an ordered dict emptied while it is iterated")
+        tracer.raise_error(RuntimeError, "OrderedDict mutated during iteration")
     if len(entries) != len(keys):
         tracer.raise_error(RuntimeError, "dictionary changed size during iteration")
     if it.position >= len(keys):
@@ -250,18 +287,47 @@ def _advance(tracer: Tracer, it: Variable) -> Variable | None:
         if isinstance(raw, types.FunctionType):
             return tracer.call(tracer.wrap_static(raw, where), [it], {})
         if raw is MISSING:
-            tracer.raise_error(TypeError, f"{it.cls.__name__!r} object is not an iterator")
+            tracer.raise_error(TypeError, f"{type_name(it.cls)!r} object is not an iterator")
     unsupported(reasons.OPAQUE_ITERATOR, it.describe())
 
 
 def iterate(tracer: Tracer, obj: Variable) -> list[Variable]:
     """All items of an iterable, in a new list."""
     obj = obj.realize(tracer)
-    if isinstance(obj, SequenceVariable) and not isinstance(
-        lookup_mro(obj.cls, "__iter__")[0], types.FunctionType
-    ):
+    if _is_plain_sequence(obj):
+        return list(obj.items(tracer))
+    return _rest(tracer, get_iter(tracer, obj))
+
+
+def sequence_of(tracer: Tracer, obj: Variable, refusal: str) -> list[Variable]:
+    """What C code that reads a sequence makes of an argument (``PySequence_Fast``).
+
+    ``refusal`` is what a TypeError about the iterator says instead of its own text.
+    """
+    obj = obj.realize(tracer)
+    if isinstance(obj, SequenceVariable) and obj.cls in (list, tuple):
+        return list(obj.items(tracer))
+    return listed(tracer, iterator_or(tracer, obj, refusal))
+
+
+def listed(tracer: Tracer, obj: Variable) -> list[Variable]:
+    """As ``iterate``, for what makes a list or a tuple: it asks first how many there will be."""
+    obj = obj.realize(tracer)
+    if _is_plain_sequence(obj):
+        ask_length(tracer, obj)
         return list(obj.items(tracer))
     it = get_iter(tracer, obj)
+    ask_length(tracer, obj)
+    return _rest(tracer, it)
+
+
+def _is_plain_sequence(obj: Variable) -> TypeGuard[SequenceVariable]:
+    return isinstance(obj, SequenceVariable) and not isinstance(
+        lookup_mro(obj.cls, "__iter__")[0], types.FunctionType
+    )
+
+
+def _rest(tracer: Tracer, it: Variable) -> list[Variable]:
     items: list[Variable] = []
     while (item := next_item(tracer, it)) is not None:
         items.append(item)
@@ -269,25 +335,34 @@ def iterate(tracer: Tracer, obj: Variable) -> list[Variable]:
     return items
 
 
-def drained(tracer: Tracer, args: list[Variable], place: int) -> list[Variable]:
+def drained(
+    tracer: Tracer, args: list[Variable], place: int, refusal: str | None = None
+) -> list[Variable]:
     """All items of an argument that may be an iterator.
 
     The argument is a list of them from now on: a rule that leaves the call to somebody else has
-    used the iterator up.
+    used the iterator up. With a ``refusal`` it is read as by ``sequence_of``.
     """
-    items = iterate(tracer, args[place])
-    if not isinstance(args[place].realize(tracer), SequenceVariable):
+    given = args[place].realize(tracer)
+    items = iterate(tracer, given) if refusal is None else sequence_of(tracer, given, refusal)
+    exact = isinstance(given, SequenceVariable) and given.cls in (list, tuple)
+    if not (exact if refusal else isinstance(given, SequenceVariable)):
         args[place] = ListVariable(list(items))
     return items
 
 
-def items_of(tracer: Tracer, obj: Variable) -> Iterator[Variable]:
-    """The items one by one, so that what is done with one happens before the next is made."""
+def items_of(tracer: Tracer, obj: Variable, *, sized: bool = False) -> Iterator[Variable]:
+    """The items one by one, so that what is done with one happens before the next is made.
+
+    ``sized``: as for a list that is extended, the object is asked first how many there will be.
+    """
     obj = obj.realize(tracer)
     if isinstance(obj, SequenceVariable):
-        yield from iterate(tracer, obj)
+        yield from (listed if sized else iterate)(tracer, obj)
         return
     it = get_iter(tracer, obj)
+    if sized:
+        ask_length(tracer, obj)
     done = 0
     while (item := next_item(tracer, it)) is not None:
         yield item

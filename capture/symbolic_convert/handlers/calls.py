@@ -8,10 +8,12 @@ from capture import break_reasons as reasons
 from capture.instructions.ops import Op
 from capture.symbolic_convert.handlers.containers import pop_many
 from capture.symbolic_convert.registry import raw
-from capture.variables.base import NULL, Variable, stamp, unsupported
+from capture.variables import iteration
+from capture.variables.base import MISSING, NULL, Variable, stamp, unsupported
 from capture.variables.constant import ConstantVariable
-from capture.variables.containers import DictVariable
+from capture.variables.containers import DictVariable, ListVariable, TupleVariable
 from capture.variables.functions import CellVariable, FunctionVariable
+from capture.variables.objects import lookup_mro
 
 if TYPE_CHECKING:
     from capture.instructions.instruction import Instruction
@@ -57,8 +59,14 @@ def call_function_ex(tracer: Translator, frame: Frame, inst: Instruction) -> Non
             if type(name) is not str:
                 unsupported(reasons.UNCAUGHT_EXCEPTION, "A TypeError about keywords")
             kwargs[name] = value
-    args = tracer.iterate(frame.stack.pop())
+    given = frame.stack.pop().realize(tracer)
     fn, receiver = pop_callable(frame)
+    if not isinstance(given, TupleVariable):
+        cls = given.python_type()
+        if all(lookup_mro(cls, name)[0] is MISSING for name in ("__iter__", "__getitem__")):
+            unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError about * of {given.describe()}")
+    exact = isinstance(given, (TupleVariable, ListVariable)) and given.cls in (tuple, list)
+    args = (iteration.iterate if exact else iteration.listed)(tracer, given)
     tracer.push_call(fn, receiver + args, kwargs)
 
 

@@ -17,7 +17,7 @@ from capture.variables.containers import (
     SliceVariable,
     TupleVariable,
 )
-from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro
+from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_name
 from capture.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -107,7 +107,9 @@ def list_extend(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     value = frame.stack.pop()
     target = frame.stack[-place].realize(tracer)
     assert isinstance(target, ListVariable)
-    for item in iteration.items_of(tracer, value):
+    kind = type_name(value.python_type())
+    iteration.check_iterable(tracer, value, f"Value after * must be an iterable, not {kind}")
+    for item in iteration.items_of(tracer, value, sized=True):
         target.append(tracer, item)
 
 
@@ -173,10 +175,10 @@ def unpack_sequence(tracer: Translator, frame: Frame, inst: Instruction) -> None
     """``a, b = value``."""
     count: Any = inst.arg
     value = frame.stack.pop().realize(tracer)
-    if isinstance(value, _BOUNDED):
+    if isinstance(value, _BOUNDED) and not _is_no_container(value):
         items = tracer.iterate(value)
     else:
-        items = _take(tracer, value, count)
+        items = _first(tracer, _iterator(tracer, value), count + 1)
     if len(items) > count:
         tracer.raise_error(ValueError, f"too many values to unpack (expected {count})")
     if len(items) < count:
@@ -186,11 +188,20 @@ def unpack_sequence(tracer: Translator, frame: Frame, inst: Instruction) -> None
     frame.stack.extend(reversed(items))
 
 
-def _take(tracer: Translator, value: Variable, count: int) -> list[Variable]:
-    """At most ``count + 1`` items, as unpacking asks for them."""
-    iterator = iteration.get_iter(tracer, value)
+def _is_no_container(value: Variable) -> bool:
+    return isinstance(value, ConstantVariable) and not isinstance(value.value, (str, bytes, tuple))
+
+
+def _iterator(tracer: Translator, value: Variable) -> Variable:
+    kind = type_name(value.python_type())
+    iteration.check_iterable(tracer, value, f"cannot unpack non-iterable {kind} object")
+    return iteration.get_iter(tracer, value)
+
+
+def _first(tracer: Translator, iterator: Variable, count: int) -> list[Variable]:
+    """At most ``count`` items of an iterator."""
     items: list[Variable] = []
-    while len(items) <= count:
+    while len(items) < count:
         item = iteration.next_item(tracer, iterator)
         if item is None:
             break
@@ -203,7 +214,14 @@ def unpack_ex(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     """``a, *b = value``."""
     shape: Any = inst.arg
     before, after = shape
-    items = tracer.iterate(frame.stack.pop())
+    value = frame.stack.pop().realize(tracer)
+    if isinstance(value, _BOUNDED) and not _is_no_container(value):
+        items = tracer.iterate(value)
+    else:
+        iterator = _iterator(tracer, value)
+        items = _first(tracer, iterator, before)
+        if len(items) == before:  # the rest is made a list: its iterator is asked for an iterator
+            items += iteration.listed(tracer, iterator)
     if len(items) < before + after:
         tracer.raise_error(
             ValueError,

@@ -12,7 +12,7 @@ from capture.variables.attributes import bind, type_source_of
 from capture.variables.base import MISSING, Variable, unsupported
 from capture.variables.constant import NONE
 from capture.variables.exceptions import traceback_of
-from capture.variables.objects import ExceptionVariable, type_attribute
+from capture.variables.objects import ExceptionVariable, type_attribute, type_name
 
 if TYPE_CHECKING:
     from capture.instructions.instruction import Instruction
@@ -29,7 +29,7 @@ def special_method(tracer: Translator, obj: Variable, name: str) -> Variable:
             missed = "the context manager protocol"
             more = " (missed __exit__ method)" if name == "__exit__" else ""
             tracer.raise_error(
-                TypeError, f"{cls.__name__!r} object does not support {missed}{more}"
+                TypeError, f"{type_name(cls)!r} object does not support {missed}{more}"
             )
         unsupported(reasons.UNKNOWN_OPERATION, f"{cls.__name__}.{name}")
     return bind(tracer, raw_, where, obj, cls, name)

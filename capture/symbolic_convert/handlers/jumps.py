@@ -13,6 +13,7 @@ from capture.symbolic_convert.translator import LoopEdge, Restart
 from capture.variables import iteration, operators
 from capture.variables.base import Variable
 from capture.variables.constant import ConstantVariable
+from capture.variables.objects import type_name
 
 if TYPE_CHECKING:
     from capture.instructions.instruction import Instruction
@@ -134,7 +135,7 @@ def return_value(tracer: Translator, frame: Frame, inst: Instruction) -> None:
     value = frame.stack.pop()
     tracer.frames.pop()
     if frame.override is not None and not _is_none(tracer, value):
-        kind = value.python_type().__name__
+        kind = type_name(value.python_type())
         tracer.raise_error(TypeError, f"__init__() should return None, not {kind!r}")
     if frame.generator is not None:
         frame.generator.state = "finished"

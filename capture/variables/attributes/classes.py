@@ -43,6 +43,7 @@ from capture.variables.objects import (
     module_name,
     pin_native,
     type_attribute,
+    type_name,
 )
 
 # descriptors that a class gives as they are
@@ -136,7 +137,7 @@ def class_getattr(tracer: Tracer, obj: ClassVariable, name: str) -> Variable:
     hook, where = meta_attribute(tracer, obj, "__getattr__")
     if isinstance(hook, types.FunctionType):
         return tracer.call(tracer.wrap_static(hook, where), [obj, ConstantVariable(name)], {})
-    tracer.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
+    tracer.raise_error(AttributeError, f"type object {type_name(cls)!r} has no attribute {name!r}")
 
 
 def super_getattr(tracer: Tracer, sup: SuperVariable, name: str) -> Variable:

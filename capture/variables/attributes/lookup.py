@@ -26,6 +26,7 @@ from capture.variables.objects import (
     lookup_mro,
     module_name,
     type_attribute,
+    type_name,
 )
 from capture.variables.tensor import TensorVariable
 
@@ -152,7 +153,7 @@ def object_getattr(
             return tracer.call(fn, [obj, ConstantVariable(name)], {})
         elif getattr_ is not MISSING:
             unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
-    tracer.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+    tracer.raise_error(AttributeError, f"{type_name(cls)!r} object has no attribute {name!r}")
 
 
 def module_member(tracer: Tracer, obj: ObjectVariable, name: str) -> Variable | None:
@@ -217,7 +218,7 @@ def native_member(tracer: Tracer, raw: Any, obj: Variable, cls: type, name: str)
             found = obj.slot_get(tracer, name)
             if found is None:
                 tracer.raise_error(
-                    AttributeError, f"{cls.__name__!r} object has no attribute {name!r}"
+                    AttributeError, f"{type_name(cls)!r} object has no attribute {name!r}"
                 )
             return found
         found = (obj.attrs or {}).get(name)

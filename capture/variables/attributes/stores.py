@@ -35,6 +35,7 @@ from capture.variables.objects import (
     is_static_type,
     lookup_mro,
     type_attribute,
+    type_name,
 )
 from capture.variables.tensor import TensorVariable
 
@@ -151,9 +152,9 @@ def object_setattr(tracer: Tracer, obj: ObjectVariable, name: str, value: Any) -
     if raw_source is not None:
         tracer.guard(TypeIs(raw_source, type(raw)))
     if not has_instance_dict(obj):
-        tracer.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+        tracer.raise_error(AttributeError, f"{type_name(cls)!r} object has no attribute {name!r}")
     if value is DELETED and obj.dict_get(tracer, name) is None:
-        tracer.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+        tracer.raise_error(AttributeError, f"{type_name(cls)!r} object has no attribute {name!r}")
     tracer.effects.set_attr(obj, name, value)
 
 

@@ -46,6 +46,26 @@ def check(
     _misfit(tracer, value, given, list(kwargs), receiver)
 
 
+def check_equivalent(
+    tracer: Tracer,
+    value: Any,
+    function: types.FunctionType,
+    args: list[Variable],
+    kwargs: dict[str, Variable],
+) -> None:
+    """Raise the C callable's TypeError if its equivalent does not take the arguments."""
+    try:
+        _signature(function).bind(*args, **kwargs)
+    except TypeError:
+        receiver = args[0].python_type() if args else None
+        _misfit(tracer, value, len(args), list(kwargs), receiver)
+
+
+@functools.cache
+def _signature(function: types.FunctionType) -> inspect.Signature:
+    return inspect.signature(function)
+
+
 def _in_place(
     value: Any, args: list[Variable], kwargs: dict[str, Variable]
 ) -> tuple[list[Variable], dict[str, Variable]]:

@@ -26,7 +26,7 @@ from capture.variables.constant import NONE, ConstantVariable, boolean
 from capture.variables.containers import DictVariable, ListVariable, SetVariable, TupleVariable
 from capture.variables.exceptions import EXCEPTIONS, new_exception
 from capture.variables.functions import FunctionVariable
-from capture.variables.iteration import iterate
+from capture.variables.iteration import listed
 from capture.variables.made_classes import make_class
 from capture.variables.objects import (
     ClassVariable,
@@ -69,7 +69,7 @@ def native_new(
     if new is frozenset.__new__ and len(args) <= 1:
         return new_set(tracer, cls, args[0] if args else None, cls_var)
     if new is tuple.__new__ and len(args) <= 1:
-        items = iterate(tracer, args[0]) if args else []
+        items = listed(tracer, args[0]) if args else []
         return stamp(tracer, TupleVariable(items, cls, cls_var=cls_var))
     return None
 

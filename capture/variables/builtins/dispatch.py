@@ -52,6 +52,7 @@ def call_builtin(
         handler = None
     if handler is not None:
         args, kwargs = arity.check(tracer, value, args, kwargs)
+        refuse_receiver(value, args)
         refuse_base_method(value, args)
         result = handler(tracer, args, kwargs)
         if result is not None:
@@ -67,6 +68,7 @@ def call_builtin(
     polyfill = polyfill_for(value)
     if polyfill is not None and not _is_running(tracer, polyfill):
         args, kwargs = arity.check(tracer, value, args, kwargs)
+        arity.check_equivalent(tracer, value, polyfill, args, kwargs)
         return tracer.start_call(tracer.wrap_static(polyfill, None), args, kwargs)
     special = call_slot(tracer, value, args, kwargs)
     if special is not None:
@@ -88,6 +90,14 @@ def _is_running(tracer: Tracer, polyfill: Any) -> bool:
     frames: Any = getattr(tracer, "frames", ())
     code = frames[-1].code if frames else None
     return code is getattr(polyfill, "__code__", None)
+
+
+def refuse_receiver(value: Any, args: list[Variable]) -> None:
+    """Leave to Python a method on what is not of its class: `list.append(deque(), 1)`."""
+    if type(value) in (types.MethodDescriptorType, types.WrapperDescriptorType) and args:
+        owner = value.__objclass__
+        if owner not in type.__dict__["__mro__"].__get__(args[0].python_type()):
+            unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError: {owner.__name__} is wanted")
 
 
 def refuse_base_method(value: Any, args: list[Variable]) -> None:
@@ -262,5 +272,6 @@ def class_rule(
     polyfill = polyfill_for(cls)
     if polyfill is not None and not _is_running(tracer, polyfill):
         args, kwargs = arity.check(tracer, cls, args, kwargs)
+        arity.check_equivalent(tracer, cls, polyfill, args, kwargs)
         return tracer.start_call(tracer.wrap_static(polyfill, None), args, kwargs)
     return None

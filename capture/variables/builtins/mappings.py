@@ -8,11 +8,15 @@ import types
 from capture import break_reasons as reasons
 from capture.variables import operators
 from capture.variables.attributes import load_attr
-from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
+from capture.variables.base import MISSING, ObservedException, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.constant import NONE, TRUE, ConstantVariable, boolean, is_none
-from capture.variables.containers import DictVariable, DictViewVariable, TupleVariable
-from capture.variables.iteration import get_iter, items_of, iterate
+from capture.variables.containers import (
+    DictVariable,
+    DictViewVariable,
+    TupleVariable,
+)
+from capture.variables.iteration import get_iter, items_of, iterate, sequence_of
 from capture.variables.objects import ObjectVariable, lookup_mro
 
 
@@ -45,13 +49,23 @@ def fill_dict(
                 target.set(tracer, key, operators.getitem(tracer, source, key))
         else:
             for number, pair in enumerate(items_of(tracer, source)):
-                parts = iterate(tracer, pair)
+                parts = _pair_of(tracer, pair, number)
                 if len(parts) != 2:
                     text = f"element #{number} has length {len(parts)}; 2 is required"
                     tracer.raise_error(ValueError, f"dictionary update sequence {text}")
                 target.set(tracer, parts[0], parts[1])
     for name, value in kwargs.items():
         target.set(tracer, ConstantVariable(name), value)
+
+
+def _pair_of(tracer: Tracer, pair: Variable, number: int) -> list[Variable]:
+    try:
+        return sequence_of(tracer, pair, "")
+    except ObservedException as signal:  # wherever it comes from: its text is lost
+        if not issubclass(signal.exception.python_type(), TypeError):
+            raise
+    text = f"cannot convert dictionary update sequence element #{number} to a sequence"
+    tracer.raise_error(TypeError, text)
 
 
 @rule(dict)

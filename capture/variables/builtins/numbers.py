@@ -24,7 +24,7 @@ from capture.variables.constant import (
 )
 from capture.variables.containers import SliceVariable, TupleVariable
 from capture.variables.iteration import drained
-from capture.variables.objects import ObjectVariable, lookup_mro
+from capture.variables.objects import ObjectVariable, lookup_mro, type_name
 from capture.variables.read_numbers import as_bool, captures_numbers, takes_numbers
 from capture.variables.sizes import SizeVariable, extreme_size
 from capture.variables.tensor import TensorVariable
@@ -202,7 +202,7 @@ def _abs(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
         return tracer.graph_call("call_function", abs, [v], {})
     if isinstance(v, ObjectVariable):
         if lookup_mro(v.cls, "__abs__")[0] is MISSING:
-            tracer.raise_error(TypeError, f"bad operand type for abs(): {v.cls.__name__!r}")
+            tracer.raise_error(TypeError, f"bad operand type for abs(): {type_name(v.cls)!r}")
         return tracer.call(load_special(tracer, v, "__abs__"), [], {})
     return None
 

@@ -14,34 +14,30 @@ from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 from capture.variables.constant import FALSE, NONE, ConstantVariable, boolean, is_none
 from capture.variables.containers import ListVariable, SequenceVariable, TupleVariable
-from capture.variables.iteration import get_iter, items_of, iterate
-from capture.variables.objects import is_static_type, lookup_mro
-
-
-def refuse_hint(v: Variable) -> None:
-    """Leave to Python what is asked how long it will be by code of the program."""
-    cls = v.python_type()
-    if not is_static_type(cls) and lookup_mro(cls, "__length_hint__")[0] is not MISSING:
-        unsupported(reasons.UNKNOWN_OPERATION, f"the length hint of {v.describe()}")
+from capture.variables.iteration import get_iter, items_of, iterate, listed
 
 
 @rule(list)
 def _list(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    if args:
-        refuse_hint(args[0])
-    return stamp(tracer, ListVariable(iterate(tracer, args[0]) if args else []))
+    return stamp(tracer, ListVariable(_contents(tracer, args[0]) if args else []))
+
+
+def _contents(tracer: Tracer, v: Variable) -> list[Variable]:
+    """What a list is filled with: its own type and tuples are copied, others are asked first."""
+    exact = isinstance(v, SequenceVariable) and v.cls in (list, tuple)
+    return (iterate if exact else listed)(tracer, v)
 
 
 @rule(tuple)
 def _tuple(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if args and isinstance(args[0], TupleVariable) and args[0].cls is tuple:
         return args[0]
-    return TupleVariable(iterate(tracer, args[0]) if args else [])
+    return TupleVariable(_contents(tracer, args[0]) if args else [])
 
 
 @rule(torch.Size)
 def _size(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    return TupleVariable(iterate(tracer, args[0]) if args else [], torch.Size)
+    return TupleVariable(_contents(tracer, args[0]) if args else [], torch.Size)
 
 
 @rule(torch.Size.numel)
@@ -61,7 +57,7 @@ def _list_init(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     target = args[0]
     if not isinstance(target, ListVariable) or kwargs:
         return None
-    items = iterate(tracer, args[1]) if len(args) > 1 else []
+    items = _contents(tracer, args[1]) if len(args) > 1 else []
     target.change(tracer)[:] = items
     return NONE
 
@@ -83,8 +79,7 @@ def _append(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 @rule(list.extend, collections.deque.extend)
 def _extend(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     target = list_of(args)
-    refuse_hint(args[1])
-    for item in items_of(tracer, args[1]):
+    for item in items_of(tracer, args[1], sized=not target.is_deque):
         target.append(tracer, item)
     return NONE
 
@@ -234,7 +229,7 @@ def _sort(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 
 @rule(sorted)
 def _sorted(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    result = ListVariable(iterate(tracer, args[0]))
+    result = ListVariable(_contents(tracer, args[0]))
     result.created_at = tracer.ordinal
     if _sort(tracer, [result], kwargs) is not None:
         return result

@@ -239,7 +239,7 @@ def format_value(tracer: Tracer, v: Variable, spec: Variable) -> Variable:
 
 @rule(str.join)
 def _join(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    items = drained(tracer, args, 1)
+    items = drained(tracer, args, 1, "can only join an iterable")
     separator = tracer.as_python(args[0])
     if type(separator) is str and any(isinstance(i, TextVariable) for i in items):
         between = ConstantVariable(separator)

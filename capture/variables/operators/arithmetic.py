@@ -24,7 +24,13 @@ from capture.variables.containers import (
     TupleVariable,
 )
 from capture.variables.iteration import items_of
-from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
+from capture.variables.objects import (
+    ClassVariable,
+    ObjectVariable,
+    lookup_mro,
+    type_attribute,
+    type_name,
+)
 from capture.variables.operators.dict_union import dict_union
 from capture.variables.operators.numbers import FOLD_LIMIT, constant_binary, fold, scalar_binary
 from capture.variables.operators.set_algebra import (
@@ -93,7 +99,7 @@ def inplace_op(
     if isinstance(left, ListVariable) and symbol == "+=" and lookup_mro(left.cls, name)[0] in (
         list.__iadd__, collections.deque.__iadd__,
     ):  # fmt: skip
-        for item in items_of(tracer, right):
+        for item in items_of(tracer, right, sized=not left.is_deque):
             left.append(tracer, item)
         return left
     if isinstance(left, ListVariable) and symbol == "*=" and lookup_mro(left.cls, name)[0] in (
@@ -252,8 +258,9 @@ def dispatch_binary(
                 return result
         elif isinstance(receiver, (ConstantVariable, SequenceVariable, DictVariable, SetVariable)):
             # A built-in operator: it knows only built-in operands, which were tried before.
-            plain = isinstance(other, ConstantVariable) or (
-                isinstance(other, ObjectVariable) and not _is_container(other)
+            plain = method != "__mod__" and (  # a format takes anything
+                isinstance(other, ConstantVariable)
+                or (isinstance(other, ObjectVariable) and not _is_container(other))
             )
             exact = {receiver.python_type(), other.python_type()} <= _EXACT
             seen_native = seen_native or not (plain or exact)
@@ -268,19 +275,23 @@ def dispatch_binary(
         if word is None or left.cls.__name__ != word:
             unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError about {left.describe()}")
         tracer.raise_error(
-            TypeError, f'can only concatenate {word} (not "{right_cls.__name__}") to {word}'
+            TypeError, f'can only concatenate {word} (not "{type_name(right_cls)}") to {word}'
         )
-    repeated = isinstance(left, SequenceVariable) or isinstance(right, SequenceVariable)
-    if symbol == "*" and repeated:
-        factor = right_cls if isinstance(left, SequenceVariable) else left_cls
+    if symbol == "*" and (_is_repeatable(left) or _is_repeatable(right)):
+        factor = right_cls if _is_repeatable(left) else left_cls
         tracer.raise_error(
-            TypeError, f"can't multiply sequence by non-int of type {factor.__name__!r}"
+            TypeError, f"can't multiply sequence by non-int of type {type_name(factor)!r}"
         )
     tracer.raise_error(
         TypeError,
         f"unsupported operand type(s) for {written}: "
-        f"{left_cls.__name__!r} and {right_cls.__name__!r}",
+        f"{type_name(left_cls)!r} and {type_name(right_cls)!r}",
     )
+
+
+def _is_repeatable(v: Variable) -> bool:
+    text = isinstance(v, ConstantVariable) and isinstance(v.value, (str, bytes))
+    return text or isinstance(v, SequenceVariable)
 
 
 def unary_op(tracer: Tracer, symbol: str, operand: Variable) -> Variable:
@@ -302,5 +313,5 @@ def unary_op(tracer: Tracer, symbol: str, operand: Variable) -> Variable:
         return tracer.scalar_call(fn, [operand], text, operand.sources)
     cls = operand.python_type()
     if lookup_mro(cls, name)[0] is MISSING:
-        tracer.raise_error(TypeError, f"bad operand type for unary {symbol}: {cls.__name__!r}")
+        tracer.raise_error(TypeError, f"bad operand type for unary {symbol}: {type_name(cls)!r}")
     return tracer.call(load_special(tracer, operand, name), [], {})

@@ -32,8 +32,14 @@ from capture.variables.containers import (
 )
 from capture.variables.functions import BuiltinVariable, MethodVariable
 from capture.variables.identities import IdentityVariable, same_address
-from capture.variables.iteration import items_of
-from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_attribute
+from capture.variables.iteration import items_of, iterator_or, next_item
+from capture.variables.objects import (
+    ClassVariable,
+    ObjectVariable,
+    lookup_mro,
+    type_attribute,
+    type_name,
+)
 from capture.variables.operators.arithmetic import is_not_implemented, is_tensor_operand
 from capture.variables.operators.numbers import compare_scalars, fold
 from capture.variables.operators.set_algebra import set_entries, set_key
@@ -76,7 +82,14 @@ def contains(tracer: Tracer, container: Variable, item: Variable) -> Variable:
         value = tracer.as_python(item)
         if value is not MISSING:
             return fold(tracer, operator.contains, container.value, value)
-    if raw is MISSING or isinstance(container, (SequenceVariable, DictViewVariable, RangeVariable)):
+    if raw is MISSING:
+        kind = type_name(container.python_type())
+        candidates = iterator_or(tracer, container, f"argument of type {kind!r} is not iterable")
+        while (candidate := next_item(tracer, candidates)) is not None:
+            if same_or_equal(tracer, candidate, item):
+                return TRUE
+        return FALSE
+    if isinstance(container, (SequenceVariable, DictViewVariable, RangeVariable)):
         for candidate in items_of(tracer, container):
             if same_or_equal(tracer, candidate, item):
                 return TRUE
@@ -172,7 +185,7 @@ def compare(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> Var
     tracer.raise_error(
         TypeError,
         f"{symbol!r} not supported between instances of "
-        f"{left_cls.__name__!r} and {right_cls.__name__!r}",
+        f"{type_name(left_cls)!r} and {type_name(right_cls)!r}",
     )
 
 

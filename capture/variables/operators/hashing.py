@@ -29,6 +29,7 @@ from capture.variables.objects import (
     ObjectVariable,
     lookup_mro,
     type_attribute,
+    type_name,
 )
 from capture.variables.tensor import TensorVariable
 from capture.variables.weak import RefKey, WeakVariable, referent
@@ -52,7 +53,7 @@ def hash_key(tracer: Tracer, v: Variable) -> Any:
     if isinstance(v, (ClassVariable, ModuleVariable)) and v.value is not MISSING:
         kind = type(v.value)
         if kind.__hash__ is None:
-            tracer.raise_error(TypeError, f"unhashable type: {kind.__name__!r}")
+            tracer.raise_error(TypeError, f"unhashable type: {type_name(kind)!r}")
         if kind.__eq__ is not object.__eq__ or isinstance(kind.__hash__, types.FunctionType):
             _unhashable(v)
         return v.value
@@ -62,11 +63,16 @@ def hash_key(tracer: Tracer, v: Variable) -> Any:
         return tuple(hash_key(tracer, item) for item in v.items(tracer))
     if isinstance(v, (ListVariable, DictVariable)) or (isinstance(v, SetVariable) and v.cls is set):
         if lookup_mro(v.cls, "__hash__")[0] is None:
-            tracer.raise_error(TypeError, f"unhashable type: {v.cls.__name__!r}")
+            tracer.raise_error(TypeError, f"unhashable type: {type_name(v.cls)!r}")
     if isinstance(v, SetVariable):
         return frozenset(v.entries(tracer))
     if isinstance(v, MethodVariable):
-        return ("bound method", hash_key(tracer, v.fn), hash_key(tracer, v.instance))
+        bound = v.instance.realize(tracer)
+        by_kind = isinstance(bound, (ClassVariable, ModuleVariable, TensorVariable))
+        if not by_kind and not isinstance(bound, ObjectVariable):
+            _unhashable(v)
+        place = hash_key(tracer, bound) if by_kind else _by_identity(tracer, bound)
+        return ("bound method", hash_key(tracer, v.fn), place)
     if isinstance(v, ObjectVariable):
         if issubclass(type(v.value), (enum.Enum, torch.Generator)):
             return v.value
@@ -76,7 +82,7 @@ def hash_key(tracer: Tracer, v: Variable) -> Any:
         ):
             return _by_identity(tracer, v)
         if raw is None:
-            tracer.raise_error(TypeError, f"unhashable type: {v.cls.__name__!r}")
+            tracer.raise_error(TypeError, f"unhashable type: {type_name(v.cls)!r}")
         if isinstance(raw, types.FunctionType):
             with tracer.effects.undisturbed(f"{v.cls.__name__}.__hash__ with side effects"):
                 result = tracer.call(tracer.wrap_static(raw, where), [v], {})

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import enum
 import operator
+import sys
 import types
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -25,12 +26,14 @@ from capture.variables.containers import (
     SliceVariable,
     TupleVariable,
 )
+from capture.variables.iteration import sequence_of
 from capture.variables.objects import (
     ClassVariable,
     ObjectVariable,
     is_static_type,
     lookup_mro,
     type_attribute,
+    type_name,
 )
 from capture.variables.operators.numbers import fold
 from capture.variables.operators.places import select_places
@@ -50,6 +53,11 @@ def index_value(tracer: Tracer, v: Variable) -> int | None:
         raw, where = type_attribute(tracer, v.cls, type_source_of(tracer, v), "__index__")
         found = tracer.call(tracer.wrap_static(raw, where), [v], {})
         return index_value(tracer, exactly(tracer, found, int, "__index__"))
+    if (
+        not isinstance(v, TensorVariable)
+        and lookup_mro(v.python_type(), "__index__")[0] is not MISSING
+    ):
+        unsupported(reasons.UNKNOWN_OPERATION, f"{v.describe()} as an index")
     return None
 
 
@@ -119,7 +127,7 @@ def getitem(tracer: Tracer, obj: Variable, key: Variable) -> Variable:
         if isinstance(raw, types.FunctionType):
             return tracer.call(tracer.wrap_static(raw, where), [obj, key], {})
         if raw is MISSING:
-            tracer.raise_error(TypeError, f"{obj.cls.__name__!r} object is not subscriptable")
+            tracer.raise_error(TypeError, f"{type_name(obj.cls)!r} object is not subscriptable")
     unsupported(reasons.UNKNOWN_OPERATION, f"subscript of {obj.describe()}")
 
 
@@ -184,11 +192,8 @@ def sequence_getitem(tracer: Tracer, obj: SequenceVariable, key: Variable) -> Va
     if index is None:
         if isinstance(key, TensorVariable):
             unsupported(reasons.DATA_DEPENDENT, "A list index taken from a tensor")
-        word = "list" if isinstance(obj, ListVariable) else "tuple"
-        tracer.raise_error(
-            TypeError,
-            f"{word} indices must be integers or slices, not {key.python_type().__name__}",
-        )
+        _refuse_index(tracer, obj, key)
+    _check_size(tracer, index)
     try:
         return items[index]
     except IndexError:
@@ -240,8 +245,29 @@ def setitem(tracer: Tracer, obj: Variable, key: Variable, value: Variable) -> No
         list_setitem(tracer, obj, key, value)
         return
     if raw is MISSING:
-        tracer.raise_error(TypeError, f"{cls.__name__!r} object does not support item assignment")
+        tracer.raise_error(TypeError, f"{type_name(cls)!r} object does not support item assignment")
     unsupported(reasons.SIDE_EFFECT, f"item assignment on {obj.describe()}")
+
+
+def _assigned(tracer: Tracer, value: Variable, place: slice) -> list[Variable]:
+    extended = place.step is not None and place.step != 1
+    refusal = (
+        "must assign iterable to extended slice" if extended else "can only assign an iterable"
+    )
+    return sequence_of(tracer, value, refusal)
+
+
+def _refuse_index(tracer: Tracer, obj: SequenceVariable, key: Variable) -> NoReturn:
+    kind = type_name(key.python_type())
+    if getattr(obj, "is_deque", False):
+        tracer.raise_error(TypeError, f"sequence index must be integer, not {kind!r}")
+    word = "list" if isinstance(obj, ListVariable) else "tuple"
+    tracer.raise_error(TypeError, f"{word} indices must be integers or slices, not {kind}")
+
+
+def _check_size(tracer: Tracer, index: int) -> None:
+    if not -sys.maxsize - 1 <= index <= sys.maxsize:
+        tracer.raise_error(IndexError, "cannot fit 'int' into an index-sized integer")
 
 
 def list_setitem(tracer: Tracer, obj: ListVariable, key: Variable, value: Variable | None) -> None:
@@ -251,7 +277,7 @@ def list_setitem(tracer: Tracer, obj: ListVariable, key: Variable, value: Variab
         sliced = python_slice(tracer, key)
         if sliced is None or obj.is_deque:
             unsupported(reasons.SIDE_EFFECT, f"slice assignment on {obj.describe()}")
-        new = None if value is None else list(tracer.iterate(value))
+        new = None if value is None else _assigned(tracer, value, sliced)
         obj.change(tracer)
         try:
             if new is None:
@@ -263,9 +289,8 @@ def list_setitem(tracer: Tracer, obj: ListVariable, key: Variable, value: Variab
         return
     index = index_value(tracer, key)
     if index is None:
-        tracer.raise_error(
-            TypeError, f"list indices must be integers or slices, not {key.python_type().__name__}"
-        )
+        _refuse_index(tracer, obj, key)
+    _check_size(tracer, index)
     if not -len(items) <= index < len(items):
         word = "deque" if obj.is_deque else "list assignment"  # for a deletion too
         tracer.raise_error(IndexError, f"{word} index out of range")
@@ -288,7 +313,14 @@ def delitem(tracer: Tracer, obj: Variable, key: Variable) -> None:
             tracer.raise_error(KeyError, key)
     elif isinstance(obj, ListVariable):
         list_setitem(tracer, obj, key, None)
+    elif raw is MISSING and is_static_type(cls):
+        known = tracer.as_python(key)
+        if not isinstance(obj, ConstantVariable) or known is MISSING:
+            unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError: {obj.describe()} has no items")
+        fold(tracer, operator.delitem, obj.value, known)
     elif raw is MISSING:
-        tracer.raise_error(TypeError, f"{cls.__name__!r} object doesn't support item deletion")
+        number = lookup_mro(key.python_type(), "__index__")[0] is not MISSING
+        denial = "doesn't" if number else "does not"  # a class of the program is a sequence
+        tracer.raise_error(TypeError, f"{type_name(cls)!r} object {denial} support item deletion")
     else:
         unsupported(reasons.SIDE_EFFECT, f"item deletion on {obj.describe()}")

@@ -32,6 +32,7 @@ from capture.variables.objects import (
     ObjectVariable,
     lookup_mro,
     type_attribute,
+    type_name,
 )
 from capture.variables.operators.numbers import fold
 from capture.variables.sizes import SizeVariable, decide, size_of
@@ -151,5 +152,5 @@ def length(tracer: Tracer, v: Variable) -> Variable:
         if isinstance(raw, types.FunctionType):
             return _length_of(tracer, raw, where, v)
         if raw is MISSING:
-            tracer.raise_error(TypeError, f"object of type {v.cls.__name__!r} has no len()")
+            tracer.raise_error(TypeError, f"object of type {type_name(v.cls)!r} has no len()")
     unsupported(reasons.UNKNOWN_OPERATION, f"len() of {v.describe()}")
