@@ -18,7 +18,7 @@ class Region:
     def __new__(
         cls,
         convert: Callable[[Site, list[Any], FunctionType], Entry | None],
-        make_resume: Callable[[Site, FunctionType], CodeType],
+        make_resume: Callable[[Site, FunctionType], CodeType | Break],
         *,
         name: str = "",
     ) -> Region: ...
@@ -26,7 +26,7 @@ class Region:
     @property
     def convert(self) -> Callable[[Site, list[Any], FunctionType], Entry | None]: ...
     @property
-    def make_resume(self) -> Callable[[Site, FunctionType], CodeType]: ...
+    def make_resume(self) -> Callable[[Site, FunctionType], CodeType | Break]: ...
     @property
     def name(self) -> str: ...
     def sites(self) -> list[tuple[CodeType, Site]]:
@@ -41,7 +41,7 @@ class Site:
     skip: bool
     data: Any
     @property
-    def resume_code(self) -> CodeType | None: ...
+    def resume_code(self) -> CodeType | Break | None: ...
     @resume_code.setter
     def resume_code(self, code: CodeType | None) -> None: ...
     @property
@@ -115,10 +115,19 @@ class Break:
 
     ``code`` takes ``(slot0, box)`` if ``takes_slot0``, else ``(box)``. With ``has_slot0`` false the
     values hold none for slot 0, and None is passed.
+
+    Of the head of a loop, ``make_loop()`` makes what runs the rest of it at once, or None. It is
+    asked for after many rounds without a graph. Its code may end the frame: it returns
+    ``(-1, result)`` then.
     """
 
     def __new__(
-        cls, code: CodeType, sites: tuple[Site, ...], takes_slot0: bool, has_slot0: bool = True
+        cls,
+        code: CodeType,
+        sites: tuple[Site, ...],
+        takes_slot0: bool,
+        has_slot0: bool = True,
+        make_loop: Callable[[], Break | None] | None = None,
     ) -> Break: ...
     @property
     def code(self) -> CodeType: ...

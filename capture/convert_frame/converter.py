@@ -11,12 +11,13 @@ import torch
 
 from capture import break_reasons as reasons
 from capture import collector, counters, logs, stance
-from capture._native import Entry, Site
+from capture._native import Break, Entry, Site
 from capture.cache import History, history_of
 from capture.config import settings as config
 from capture.convert_frame.constants_seen import many_constants
 from capture.convert_frame.options import Options
 from capture.convert_frame.piece import IDLE_LIMIT, Piece
+from capture.convert_frame.targets import loop_target
 from capture.errors import (
     BackendCompilerFailed,
     DataRefused,
@@ -38,6 +39,9 @@ _MAX_RESTARTS = 200
 _breaks = logs.artifact("breaks")
 # How many times the limit a site may compile in all: entries go with the objects they are for.
 _LOST = 16
+# How often a site compiles while its frame has not met a tensor: what no backend makes faster need
+# not be compiled for every value that it is run with.
+_IDLE_COMPILES = 4
 _recompiles = logs.artifact("recompiles")
 
 
@@ -161,6 +165,10 @@ class Converter:
         if config.error_on_recompile:
             raise RecompileError(f"{func.__qualname__} would recompile: {sentence}")
         kept = len(site.entries)
+        strict = self.options.fullgraph or config.fail_on_recompile_limit_hit
+        if history.compiles >= _IDLE_COMPILES and not (history.family.works or strict):
+            site.skip = True
+            return False
         if kept >= config.recompile_limit or history.compiles >= _LOST * config.recompile_limit:
             site.skip = True
             if not history.limit_reported:
@@ -185,6 +193,10 @@ class Converter:
             _recompiles.info("%s (%s) recompiles: %s", func.__qualname__, where, sentence)
         return True
 
-    def make_resume(self, site: Site, func: types.FunctionType) -> types.CodeType:
-        """The code that finishes a frame natively from a resume site."""
+    def make_resume(self, site: Site, func: types.FunctionType) -> types.CodeType | Break:
+        """What goes on natively from a resume site: to the end of its loop, or of its frame."""
+        family = history_of(site).family
+        loop = loop_target(family, func.__code__, site.index, site.layout)
+        if loop is not None:
+            return loop
         return hide(make_resume_code(func.__code__, site.index, site.layout))

@@ -5,19 +5,24 @@ There is one site for each place and layout, kept by the family of the compiled 
 
 from __future__ import annotations
 
+import functools
 import types
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from capture import logs
 from capture._native import Break, Site
 from capture.cache import FrameFamily, History
 from capture.hiding import hide
 from capture.instructions.analysis import rebound_in_loops
 from capture.instructions.decode import decode
+from capture.instructions.ops import Op
 from capture.sources import CellContentsSource, LocalSource, RangeIteratorSource, Source
 from capture.symbolic_convert.dynamic import Seen
+from capture.symbolic_convert.loop_code import make_loop_code
 from capture.symbolic_convert.resume import (
+    BreakCode,
     Layout,
     Outcome,
     Slot,
@@ -31,6 +36,7 @@ from capture.variables.functions import IteratorVariable
 # A loop with no more rounds to go is taken at its numbers first: constants make better graphs, and
 # one for all numbers may never be needed.
 _FEW_ROUNDS = 4
+_breaks = logs.artifact("breaks")
 
 
 def _ends_soon(stack: Sequence[Variable]) -> bool:
@@ -84,7 +90,44 @@ def break_target(
     if found is not None and found[0]() is code:
         return found[1]
     made = make_break_code(code, index, layout)
-    return _remember_break(family, key, code, layout, made, stack)
+    make_loop = None
+    if decode(code).instructions[index].op is Op.FOR_ITER:
+        make_loop = functools.partial(_idle_loop, family, weakref.ref(code), index, layout)
+    return _remember_break(family, key, code, layout, made, stack, make_loop)
+
+
+def _idle_loop(
+    family: FrameFamily, ref: weakref.ref[types.CodeType], index: int, layout: Layout
+) -> Break | None:
+    code = ref()
+    if code is None:
+        return None
+    if _breaks.enabled:
+        position = decode(code).instructions[index].position
+        _breaks.info(
+            "%s:%s: this loop has met no tensor for many rounds; Python runs the rest of it.",
+            code.co_filename,
+            code.co_firstlineno if position is None else position.line,
+        )
+    return loop_target(family, code, index, layout)
+
+
+def loop_target(
+    family: FrameFamily, code: types.CodeType, index: int, layout: Layout
+) -> Break | None:
+    """Return the code that runs the rest of the loop around a place, and the site behind it.
+
+    Returns:
+        None if there is no loop around it, or none that Python could come back from.
+    """
+    key = (id(code), index, layout, "loop")
+    found = family.breaks.get(key)
+    if found is not None and found[0]() is code:
+        return found[1]
+    made = make_loop_code(code, index, layout)
+    if made is None:
+        return None
+    return _remember_break(family, key, code, layout, made, ())
 
 
 def await_target(
@@ -109,8 +152,9 @@ def _remember_break(
     key: Any,
     code: types.CodeType,
     layout: Layout,
-    made: Any,
+    made: BreakCode,
     stack: Sequence[Variable],
+    make_loop: Callable[[], Break | None] | None = None,
 ) -> Break:
     sites = tuple(site_for(family, code, outcome, stack) for outcome in made.outcomes)
     arg0 = code.co_varnames[0] if takes_slot0(code) else None
@@ -118,7 +162,7 @@ def _remember_break(
         arg0 is not None and bool(layout.locals) and layout.locals[0] == arg0
     )
     hide(made.code)
-    target = Break(made.code, sites, takes_slot0(code), has_slot0)
+    target = Break(made.code, sites, takes_slot0(code), has_slot0, make_loop)
     family.breaks[key] = (weakref.ref(code), target, sites)
     return target
 

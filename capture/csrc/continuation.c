@@ -10,11 +10,12 @@ PyTypeObject *Break_Type, *Continue_Type, *State_Type;
 static PyObject *
 break_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"code", "sites", "takes_slot0", "has_slot0", NULL};
-    PyObject *code, *sites;
+    static char *names[] = {"code", "sites", "takes_slot0", "has_slot0", "make_loop", NULL};
+    PyObject *code, *sites, *make_loop = Py_None;
     int takes_slot0, has_slot0 = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!p|p:Break", names, &PyCode_Type, &code,
-                                     &PyTuple_Type, &sites, &takes_slot0, &has_slot0)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!p|pO:Break", names, &PyCode_Type, &code,
+                                     &PyTuple_Type, &sites, &takes_slot0, &has_slot0,
+                                     &make_loop)) {
         return NULL;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sites); i++) {
@@ -38,6 +39,7 @@ break_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->sites = Py_NewRef(sites);
     self->takes_slot0 = (char)takes_slot0;
     self->has_slot0 = (char)(takes_slot0 && has_slot0);
+    self->make_loop = make_loop == Py_None ? NULL : Py_NewRef(make_loop);
     return (PyObject *)self;
 }
 
@@ -47,6 +49,8 @@ break_traverse(Break *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->code);
     Py_VISIT(self->sites);
+    Py_VISIT(self->make_loop);
+    Py_VISIT(self->loop);
     return 0;
 }
 
@@ -57,6 +61,8 @@ break_clear(Break *self)
     PyObject *sites = self->sites;
     self->sites = PyTuple_New(0);
     Py_XDECREF(sites);
+    Py_CLEAR(self->make_loop);
+    Py_CLEAR(self->loop);
     return 0;
 }
 
@@ -67,6 +73,8 @@ break_dealloc(Break *self)
     PyObject_GC_UnTrack(self);
     Py_CLEAR(self->code);
     Py_CLEAR(self->sites);
+    Py_CLEAR(self->make_loop);
+    Py_CLEAR(self->loop);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -80,7 +88,7 @@ static PyMemberDef break_members[] = {
 };
 
 static PyType_Slot break_slots[] = {
-    {Py_tp_doc, "Break(code, sites, takes_slot0, has_slot0=True)\n\n"
+    {Py_tp_doc, "Break(code, sites, takes_slot0, has_slot0=True, make_loop=None)\n\n"
                 "One instruction run natively, and the sites it may lead to."},
     {Py_tp_new, break_new},
     {Py_tp_dealloc, break_dealloc},

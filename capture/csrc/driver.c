@@ -16,6 +16,9 @@ static CaptureThread *converting_thread;
 /* What the compiler may need on top of where the program is. */
 #define FRAMES_TO_COMPILE 4000
 
+/* Rounds of a loop without a graph after which Python runs the rest of it. */
+#define IDLE_ROUNDS 10000
+
 #define SMALL_CAPTURES 24
 #define SMALL_ARGUMENTS 16
 
@@ -188,6 +191,7 @@ entry_run(CaptureThread *thread, Region *region, Entry *entry, PyObject **captur
     PyThreadState *tstate = PyThreadState_Get();
     recursion_lend(tstate, FRAMES_TO_RUN);
     if (graph != NULL) {
+        counters.graphs++;
         Py_INCREF(graph);
         outputs = call_graph(entry, graph, captures);
         Py_DECREF(graph);
@@ -539,15 +543,57 @@ activation_call(Activation *self, PyObject *code, bool takes_slot0, bool has_slo
     return result;
 }
 
-/* Take the (outcome, *values) of break code over and make its site the target. Steals `outcome`. */
+/* The head of a loop is about to run: after many rounds without a graph, what runs the rest of the
+ * loop at once becomes the target. 0, or -1 with an exception. */
 static int
-activation_advance(Activation *self, PyObject *outcome)
+activation_count_round(Activation *self, CaptureThread *thread)
+{
+    Break *head = (Break *)self->target;
+    if (head->graphs != counters.graphs) {
+        head->graphs = counters.graphs;
+        head->idle = 0;
+    }
+    if (LIKELY(++head->idle < IDLE_ROUNDS)) {
+        return 0;
+    }
+    if (head->loop == NULL) {
+        PyObject *make_loop = Py_NewRef(head->make_loop);
+        Region *saved = thread_swap_region(thread, NULL);
+        PyObject *loop = PyObject_CallNoArgs(make_loop);
+        Py_XDECREF(thread_swap_region(thread, saved));
+        Py_DECREF(make_loop);
+        if (loop == NULL) {
+            return -1;
+        }
+        if (!Py_IS_TYPE(loop, Break_Type)) {
+            Py_DECREF(loop);
+            Py_CLEAR(head->make_loop);
+            return 0;
+        }
+        Py_XSETREF(head->loop, loop);
+    }
+    Py_SETREF(self->target, Py_NewRef(head->loop));
+    return 0;
+}
+
+/* Take the (outcome, *values) of break code over and make its site the target. Steals `outcome`.
+ * 0, or -1 with an exception, or 1 if the frame has ended: `result` is a new reference then. */
+static int
+activation_advance(Activation *self, PyObject *outcome, PyObject **result)
 {
     PyObject *sites = ((Break *)self->target)->sites;
-    Py_ssize_t number = -1;
+    Py_ssize_t number = -2;
     if (PyTuple_CheckExact(outcome) && PyTuple_GET_SIZE(outcome) > 0) {
         number = PyLong_AsSsize_t(PyTuple_GET_ITEM(outcome, 0));
-        PyErr_Clear();
+        if (number == -1 && PyErr_Occurred()) {
+            PyErr_Clear();
+            number = -2;
+        }
+    }
+    if (number == -1 && PyTuple_GET_SIZE(outcome) == 2) {
+        *result = Py_NewRef(PyTuple_GET_ITEM(outcome, 1));
+        Py_DECREF(outcome);
+        return 1;
     }
     if (number < 0 || number >= PyTuple_GET_SIZE(sites)) {
         PyErr_SetString(PyExc_SystemError, "break code returned no outcome of its break");
@@ -575,7 +621,8 @@ activation_advance(Activation *self, PyObject *outcome)
     return 0;
 }
 
-/* The site's resume code, asked for when missing. Borrows or NULL. */
+/* The site's resume code, asked for when missing, or the Break that runs the rest of the loop that
+ * the site is in. Borrows or NULL. */
 static PyObject *
 activation_resume_code(const Activation *self, CaptureThread *thread)
 {
@@ -597,7 +644,7 @@ activation_resume_code(const Activation *self, CaptureThread *thread)
     if (code == NULL) {
         return NULL;
     }
-    if (code_skip(code) < 0) {
+    if (!Py_IS_TYPE(code, Break_Type) && code_skip(code) < 0) {
         Py_DECREF(code);
         return NULL;
     }
@@ -605,20 +652,25 @@ activation_resume_code(const Activation *self, CaptureThread *thread)
     return site->resume_code;
 }
 
-/* Run the rest of the frame natively. New reference or NULL. */
-static PyObject *
-activation_resume(Activation *self, CaptureThread *thread)
+/* Go on natively: run the rest of the frame (1, `result` is set), or aim at what runs the rest of
+ * the loop that the site is in (0). -1 with an exception. */
+static int
+activation_resume(Activation *self, CaptureThread *thread, PyObject **result)
 {
     PyObject *code = activation_resume_code(self, thread);
     if (code == NULL) {
-        return NULL;
+        return -1;
     }
     counters.resumed++;
     Py_INCREF(code);
-    PyObject *result = activation_call(self, code, ((PyCodeObject *)code)->co_argcount == 2,
-                                       ((Site *)self->target)->slot0);
+    if (Py_IS_TYPE(code, Break_Type)) {
+        Py_SETREF(self->target, code);
+        return 0;
+    }
+    *result = activation_call(self, code, ((PyCodeObject *)code)->co_argcount == 2,
+                              ((Site *)self->target)->slot0);
     Py_DECREF(code);
-    return result;
+    return *result == NULL ? -1 : 1;
 }
 
 /* Run the site's piece, compiling it on a miss. */
@@ -660,19 +712,25 @@ drive(CaptureThread *thread, PyObject *continuation, PyObject *func)
     }
     for (;;) {
         if (Py_IS_TYPE(self.target, Break_Type)) {
+            if (((Break *)self.target)->make_loop != NULL &&
+                activation_count_round(&self, thread) < 0) {
+                break;
+            }
             Break *instruction = (Break *)self.target;
             counters.breaks++;
             PyObject *outcome = activation_call(&self, instruction->code, instruction->takes_slot0,
                                                 instruction->has_slot0);
-            if (outcome == NULL || activation_advance(&self, outcome) < 0) {
+            if (outcome == NULL || activation_advance(&self, outcome, &result) != 0) {
                 break;
             }
             continue;
         }
         PieceStatus status = activation_piece(&self, thread, &result);
         if (status == PIECE_MISS || status == PIECE_RESTART) {
-            result = activation_resume(&self, thread);
-            break;
+            if (activation_resume(&self, thread, &result) != 0) {
+                break;
+            }
+            continue;
         }
         if (status == PIECE_RAISED || !Py_IS_TYPE(result, Continue_Type)) {
             break;

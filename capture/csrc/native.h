@@ -35,7 +35,7 @@ typedef struct Entry Entry;
 struct Region {
     PyObject_HEAD
     PyObject *convert;     /* convert(site, values, func) -> Entry | None */
-    PyObject *make_resume; /* make_resume(site, func) -> code */
+    PyObject *make_resume; /* make_resume(site, func) -> code | Break */
     PyObject *name;
     PyObject *weakrefs;
     Site *sites; /* list of strong references, linked through Site.next */
@@ -49,7 +49,7 @@ struct Site {
     PyObject_HEAD
     PyObject *layout;
     PyObject *data;
-    PyObject *resume_code;  /* code or NULL */
+    PyObject *resume_code;  /* code, Break or NULL */
     PyObject *resume_sites; /* dict or NULL until asked for */
     PyObject *entries;      /* tuple of Entry, most recent hit first, or NULL */
     PyObject *weakrefs;
@@ -94,6 +94,10 @@ typedef struct {
     PyObject_HEAD
     PyObject *code;
     PyObject *sites; /* tuple of Site */
+    PyObject *make_loop; /* make_loop() -> Break | None: the rest of a loop at once; or NULL */
+    PyObject *loop;      /* the Break that it made, or NULL */
+    unsigned long long graphs; /* how many graphs had run when this last ran */
+    Py_ssize_t idle;           /* how often in succession this ran since the last graph */
     char takes_slot0;
     char has_slot0;
 } Break;
@@ -246,7 +250,7 @@ PyObject *drive(CaptureThread *thread, PyObject *continuation, PyObject *func);
 
 typedef struct {
     unsigned long long hits, misses, converted, refused, busy, stale, restarts, breaks, resumed,
-        frames;
+        frames, graphs;
 } Counters;
 
 extern Counters counters;

@@ -32,7 +32,9 @@ from capture.instructions.ops import JUMPS, TERMINATORS, Op
 from capture.instructions.versions import LOWER, NULL_BEFORE_CALLABLE
 
 __all__ = [
+    "SILENT",
     "BreakCode",
+    "FrameCode",
     "Layout",
     "Outcome",
     "Slot",
@@ -56,7 +58,7 @@ _DROPPED_FLAGS = (
     _GENERATOR_FLAGS | inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | _DOCSTRING_AND_METHOD
 )
 #: Instructions that cannot raise, so a handler around them is no outcome.
-_SILENT = frozenset(
+SILENT = frozenset(
     {
         Op.LOAD_CONST,
         Op.LOAD_FAST_AND_CLEAR,
@@ -137,7 +139,7 @@ def layout_after(code: CodeType, index: int, layout: Layout, *, jump: bool = Fal
 
     A method load leaves NULL and the bound method, as break code does.
     """
-    return _Frame(code, index).after(layout, jump=jump)
+    return FrameCode(code, index).after(layout, jump=jump)
 
 
 def make_break_code(code: CodeType, index: int, layout: Layout) -> BreakCode:
@@ -151,7 +153,7 @@ def make_break_code(code: CodeType, index: int, layout: Layout) -> BreakCode:
     Raises:
         InternalError: the instruction cannot run on its own, or does not fit the layout.
     """
-    frame = _Frame(code, index)
+    frame = FrameCode(code, index)
     instruction = frame.instruction
     if instruction.op in _NOT_ALONE:
         raise InternalError(f"{code.co_qualname}: {instruction} cannot run on its own")
@@ -176,7 +178,7 @@ def make_break_code(code: CodeType, index: int, layout: Layout) -> BreakCode:
         outcomes.append(outcome)
     if instruction.op in (Op.LOAD_DEREF, Op.DELETE_DEREF) and instruction.arg in code.co_cellvars:
         start, end = frame.raise_unbound(start, len(layout.stack))
-    if instruction.op not in _SILENT:
+    if instruction.op not in SILENT:
         outcomes.extend(frame.catch(start, end, layout, len(outcomes)))
     return BreakCode(frame.assemble(), tuple(outcomes))
 
@@ -191,7 +193,7 @@ def make_await_code(code: CodeType, index: int, layout: Layout, discard: bool) -
             a callable without arguments that gives the result.
         discard: whether the result is dropped instead of pushed.
     """
-    frame = _Frame(code, index)
+    frame = FrameCode(code, index)
     callee = (Slot.NULL, Slot.VALUE) if NULL_BEFORE_CALLABLE else (Slot.VALUE, Slot.NULL)
     frame.restore(replace(layout, stack=layout.stack + callee))
     start = frame.begin_guarded()
@@ -209,7 +211,7 @@ def make_await_code(code: CodeType, index: int, layout: Layout, discard: bool) -
 
 def make_resume_code(code: CodeType, index: int, layout: Layout) -> CodeType:
     """Make code that restores a state and finishes the frame from the instruction at ``index``."""
-    frame = _Frame(code, index)
+    frame = FrameCode(code, index)
     frame.restore(layout)
     jump = frame.emit(Op.JUMP)
     places = frame.copy_body()
@@ -222,7 +224,7 @@ def _count_arguments(code: CodeType) -> int:
     return code.co_argcount + code.co_kwonlyargcount + star
 
 
-class _Frame:
+class FrameCode:
     """The code being made from ``code`` around its instruction ``index``."""
 
     def __init__(self, code: CodeType, index: int) -> None:
@@ -436,10 +438,14 @@ class _Frame:
             if NULL_BEFORE_CALLABLE:
                 self.emit(Op.SWAP, 2)
         else:
-            self._copy(instruction)
+            self.copy(instruction)
 
-    def copy_body(self) -> list[int]:
-        """Append all the original's instructions; return their places."""
+    def copy_body(self, finished: int | None = None) -> list[int]:
+        """Append all the original's instructions; return their places.
+
+        Args:
+            finished: a number to return in front of the original's result.
+        """
         instructions = self.decoded.instructions
         places: list[int] = []
         copies: list[Instruction] = []
@@ -448,7 +454,11 @@ class _Frame:
             if instruction.op is Op.MAKE_CELL and self._is_prefix(instruction.index):
                 continue
             self.position = instruction.position
-            jump = self._copy(instruction)
+            if instruction.op is Op.RETURN_VALUE and finished is not None:
+                self.emit(Op.LOAD_CONST, finished)
+                self.emit(Op.SWAP, 2)
+                self.emit(Op.BUILD_TUPLE, 2)
+            jump = self.copy(instruction)
             if instruction.target >= 0:
                 copies.append(jump)
         places.append(len(self.out))
@@ -465,7 +475,7 @@ class _Frame:
         )
         return places
 
-    def _copy(self, instruction: Instruction) -> Instruction:
+    def copy(self, instruction: Instruction) -> Instruction:
         """Append an instruction of the original; slot 0 follows its cell."""
         op, arg = instruction.op, instruction.arg
         follows = arg == self.arg0 and self.arg0_is_cell

@@ -12,6 +12,7 @@ from capture.instructions.decode import decode
 from capture.instructions.instruction import Instruction
 from capture.instructions.ops import Op
 from capture.symbolic_convert import resume
+from capture.symbolic_convert.loop_code import FINISHED, make_loop_code
 from capture.symbolic_convert.resume import BreakCode, Layout, Slot
 
 
@@ -48,6 +49,7 @@ class Stepper:
 
     break_codes: dict[Key, BreakCode]
     resume_codes: dict[Key, CodeType]
+    loop_codes: dict[Key, BreakCode | None]
 
     def __init__(self, function: FunctionType) -> None:
         self.function = function
@@ -55,7 +57,9 @@ class Stepper:
         self.decoded = decode(self.code)
         self.break_codes = {}
         self.resume_codes = {}
+        self.loop_codes = {}
         self.made = 0
+        self.loops = 0
 
     def start(self, *args: object) -> tuple[State, tuple[CellType, ...]]:
         """Return the state at the first instruction behind the making of cells, and the cells."""
@@ -123,6 +127,36 @@ class Stepper:
         while self.made != steps and self.instruction(state).op is not Op.RETURN_VALUE:
             state = self.step(state, cells)
             self.made += 1
+        return self.resume(state, cells)
+
+    def loop_code(self, state: State) -> BreakCode | None:
+        """Return what runs the rest of the loop around the state."""
+        key = (id(self.code), state.index, state.layout)
+        if key not in self.loop_codes:
+            self.loop_codes[key] = make_loop_code(self.code, state.index, state.layout)
+        return self.loop_codes[key]
+
+    def run_loops(self, args: Sequence[object], after: int) -> Any:
+        """Step through; from the ``after``-th instruction on, run the rest of loops at once.
+
+        ``made`` counts the instructions, ``loops`` the loops that were run so.
+        """
+        state, cells = self.start(*args)
+        self.made = self.loops = 0
+        while self.instruction(state).op is not Op.RETURN_VALUE:
+            made = None
+            if self.made >= after:
+                made = self.loop_code(state)
+            if made is None:
+                state = self.step(state, cells)
+                self.made += 1
+                continue
+            self.loops += 1
+            number, *values = self.call(made.code, cells, state)
+            if number == FINISHED:
+                return values[0]
+            outcome = made.outcomes[number]
+            state = State(outcome.index, outcome.layout, values)
         return self.resume(state, cells)
 
 
