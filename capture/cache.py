@@ -12,6 +12,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from capture._native import Site
+from capture.graph.sample import quiet
 from capture.sources import Scope
 from capture.symbolic_convert.dynamic import Seen
 
@@ -54,20 +55,22 @@ class History:
         """Why each entry did not fit: (guard, sentence, user's place), most recent first."""
         scope = Scope(values, func)
         found = []
-        for entry, guards in reversed(self.guard_sets):
-            if not entry.alive:
-                continue
-            failed = guards.first_failure(scope)
-            if failed is not None:
-                found.append((failed[0], failed[1], guards.user_frame(failed[0])))
+        with quiet():  # reading ``grad`` may warn, which is the program's affair
+            for entry, guards in reversed(self.guard_sets):
+                if not entry.alive:
+                    continue
+                failed = guards.first_failure(scope)
+                if failed is not None:
+                    found.append((failed[0], failed[1], guards.user_frame(failed[0])))
         return found
 
     def learn(self, values: list[object], func: Any) -> None:
         """What changed is symbolic from now on, all of it at once."""
         scope = Scope(values, func)
-        for entry, guards in self.guard_sets:
-            if entry.alive:
-                self.seen.learn(list(guards), scope)
+        with quiet():
+            for entry, guards in self.guard_sets:
+                if entry.alive:
+                    self.seen.learn(list(guards), scope)
 
     def add(self, entry: Entry, guards: GuardSet) -> None:
         """Remember an entry's guards for explanations."""

@@ -119,7 +119,9 @@ class _RecordingMode(FakeTensorMode):
         self.recording = None
         try:
             recording.note(func, args, dict(kwargs or {}))
-            return super().__torch_dispatch__(func, types, args, kwargs)
+            found = super().__torch_dispatch__(func, types, args, kwargs)
+            correction = _CORRECTIONS.get(func._schema.name)
+            return found if correction is None else correction(found, *args)
         except Exception:
             recording.failed = True
             raise
@@ -177,6 +179,13 @@ def _pack(mode: FakeTensorMode, *args: Any) -> Any:
     return pack(mode, *args)
 
 
+def _attention(found: Any, *args: Any) -> Any:
+    """Torch's rule makes a tensor of the weights that are not asked for; the kernel, nothing."""
+    return found if len(args) <= _NEED_WEIGHTS or args[_NEED_WEIGHTS] else (found[0], None)
+
+
+_NEED_WEIGHTS = 10
+_CORRECTIONS: dict[str, Any] = {"aten::_native_multi_head_attention": _attention}
 _STAND_INS: dict[str, Any] = {"aten::_ctc_loss": _ctc_loss, "aten::_pack_padded_sequence": _pack}
 
 

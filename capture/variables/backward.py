@@ -248,7 +248,7 @@ def _hooks_of(tracer: Tracer, call: str, leaf: TensorVariable) -> LeafHooks:
     real = tracer.real_value(leaf)
     if real is MISSING or leaf.source is None:
         return hooks_of(tracer, leaf)
-    if real.grad_dtype != real.dtype:
+    if real.is_leaf and real.grad_dtype != real.dtype:
         leave(call, "a leaf's gradient has a dtype of its own")
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         if _has_accumulator(real):

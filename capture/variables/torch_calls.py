@@ -29,6 +29,7 @@ from capture.variables.sizes import decide, size_of, size_tuple
 from capture.variables.tensor import TensorVariable
 
 _AUTOGRAD = frozenset({"backward", "grad"})
+_STORAGES = (torch.TypedStorage, torch.UntypedStorage)
 _Special = Callable[[Tracer, list[Variable], dict[str, Variable]], Variable]
 _HASHABLE = (types.FunctionType, types.BuiltinFunctionType, type)
 _METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.FunctionType)
@@ -191,9 +192,9 @@ def constant_call(
     if name.startswith(("has_torch_function", "_has_torch_function")):
         return FALSE
     if name == "is_tensor":
-        return boolean(isinstance(args[0].realize(tracer), TensorVariable))
+        return boolean(issubclass(args[0].realize(tracer).python_type(), torch.Tensor))
     if name == "is_storage":
-        return FALSE
+        return boolean(args[0].realize(tracer).python_type() in _STORAGES)
     if name == "_are_we_tracing":
         return TRUE  # collectives are waited for in the graph: their results are plain tensors
     if name == "is_grad_enabled":

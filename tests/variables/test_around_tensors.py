@@ -495,3 +495,20 @@ def test_sparse_optimizers_gradients_with_sgd(check):
         return [step(torch.tensor([1, n])) for n in range(3)], table.weight
 
     check.script(program)
+
+
+def test_what_is_a_tensor_and_what_is_a_storage(check):
+    class Own(torch.Tensor):
+        pass
+
+    def kinds(x, other):
+        storage = x.untyped_storage()
+        found = [storage, x, other, torch.nn.Parameter, 3, storage.tolist()]
+        return [(torch.is_tensor(each), torch.is_storage(each)) for each in found]
+
+    def script(decorate):
+        fn = decorate(kinds)
+        others = [X.to_sparse(), X.as_subclass(Own), nn.Parameter(X), None]
+        return [fn(X, other) for other in others for _ in range(2)]
+
+    check.script(script)

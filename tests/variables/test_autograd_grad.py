@@ -203,3 +203,13 @@ def test_no_grad_and_double_precision(check):
 
     w = torch.ones(3, dtype=torch.float64, requires_grad=True)
     in_graph(check(f, (w, X.double())))
+
+
+def test_with_regard_to_an_inner_tensor_from_before_a_break(check):
+    def f(x):
+        y = x * 2
+        z = y.sin().sum()
+        print("break")
+        return torch.autograd.grad(z, y)
+
+    check(f, (torch.ones(3, requires_grad=True),))

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import torch
 from torch import nn
@@ -191,3 +192,23 @@ def test_frame_that_breaks_sees_the_grad(check):
         return p.grad
 
     check(f, (P, X), (G, X))
+
+
+def test_looking_why_an_entry_does_not_fit_warns_of_nothing(check):
+    def f(x, keeps):
+        y = x * 2
+        z = y.relu()
+        if keeps:
+            y.retain_grad()
+        z.retain_grad()
+        z.sum().backward()
+        return y.grad if keeps else None, z.grad
+
+    def script(decorate):
+        fn = decorate(f)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = [fn(torch.ones(3, requires_grad=True), keeps) for keeps in (True, False)]
+        return found, [str(each.message) for each in caught]
+
+    check.script(script)

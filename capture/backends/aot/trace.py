@@ -139,7 +139,10 @@ class Trace:
             self.visible.append(visible)
             self.final_grad.append(argument.requires_grad)
             self.changed.append(new if new != geometry[i] else None)
-            self.inputs.append(self._add(adapter.from_functional(argument)))
+            value = adapter.from_functional(argument)
+            if value.shape != argument.shape:
+                raise CannotTrace("an input is given another size by an operator that writes to it")
+            self.inputs.append(self._add(value))
 
     def _read_outputs(self, outputs: Any, arguments: Sequence[Tensor]) -> list[tuple[int, Tensor]]:
         self.single = not isinstance(outputs, tuple | list)

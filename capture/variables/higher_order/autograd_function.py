@@ -20,7 +20,7 @@ from capture.graph.values import GraphFunction
 from capture.variables.attributes import load_attr
 from capture.variables.base import Tracer, Variable, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
-from capture.variables.constant import NONE, ScalarVariable, boolean
+from capture.variables.constant import NONE, ConstantVariable, ScalarVariable, boolean
 from capture.variables.containers import ListVariable, TupleVariable
 from capture.variables.higher_order.callbacks import execute, refuse_pending_effects
 from capture.variables.objects import ClassVariable, ObjectVariable
@@ -62,6 +62,8 @@ def _apply(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
         unsupported(reasons.SIDE_EFFECT, f"{what}, which writes to a tensor that it is not given")
     backward = _backward_graph(tracer, cls_var, context, output)
     pure = backward is not None and not backward.written
+    if _may_keep_container(tracer, context, given, pure):
+        unsupported(reasons.SIDE_EFFECT, f"{what}, whose backward may use a list or dict")
     if not pure or graph.reads_grad or (backward is not None and backward.reads_grad):
         refuse_pending_effects(tracer, what)
     target = GraphFunction(f"{cls.__name__}_apply", cls.apply, traceable=pure)
@@ -109,6 +111,30 @@ def _backward_graph(
         graphs.append(execute(tracer, "backward", run, state)[1])
 
     return graphs[0] if tracer.attempt(trial) else None
+
+
+def _may_keep_container(
+    tracer: Tracer, context: ObjectVariable, given: list[Variable], pure: bool
+) -> bool:
+    """True if ``backward`` may see a list or dict that was given: the graph makes copies of them.
+
+    Whatever ``ctx`` keeps beside constants and tensors may refer to one. A backward that only
+    computes sees no difference, unless the program writes to the container in between.
+    """
+    attrs = context.attrs
+    assert attrs is not None
+    given = [v for v in given if not _is_fixed(tracer, v)]
+    if pure and all(v.realize(tracer).source is None for v in given):
+        return False
+    return bool(given) and not all(_is_fixed(tracer, v) for v in attrs.values())
+
+
+def _is_fixed(tracer: Tracer, v: Variable) -> bool:
+    """True for a constant, a tensor, and a tuple of such."""
+    v = v.realize(tracer)
+    if isinstance(v, TupleVariable):
+        return all(_is_fixed(tracer, item) for item in v.items(tracer))
+    return isinstance(v, (ConstantVariable, ScalarVariable, TensorVariable))
 
 
 def _fixed(tracer: Tracer, v: Variable) -> Variable:

@@ -44,7 +44,7 @@ def _checkpoint(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
             values = list(tensors)
             for place, value in zip(places, arguments, strict=True):
                 values[place] = value
-            return module(*values)
+            return module.forward(*values)
 
         return checkpointing.checkpoint(body, *(tensors[place] for place in places), **options)
 

@@ -85,7 +85,7 @@ def _on(body: _Body, places: list[int], own: int = 0) -> Callable[..., Any]:
 
     def call(*given: Any) -> Any:
         taken = given[own:]
-        return module(*given[:own], *(taken[place] for place in places))
+        return module.forward(*given[:own], *(taken[place] for place in places))
 
     return call
 

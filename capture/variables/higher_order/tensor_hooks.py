@@ -80,7 +80,7 @@ def _register_hook(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | Non
 
     def call(tensor: Any, *taken: Any) -> None:
         def changed(gradient: Any) -> Any:
-            found = module(gradient, *taken)
+            found = module.forward(gradient, *taken)
             return found[0] if gives else None
 
         tensor.register_hook(changed)

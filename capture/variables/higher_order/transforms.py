@@ -252,7 +252,7 @@ class _Function:
             def body(*args: Any, **kwargs: Any) -> Any:
                 flat: list[Any] = []
                 flatten(self.form, (args, kwargs), flat)
-                return rebuild(self.result_form, self.module(*flat, *closed))
+                return rebuild(self.result_form, self.module.forward(*flat, *closed))
 
             args, kwargs = rebuild(self.form, given)
             result = apply(body, args, {**kwargs, **rebuild(rest, given)})

@@ -42,6 +42,34 @@ WRITES = {
 }
 
 
+RESIZES = {
+    "arithmetic": lambda x: torch.mul(torch.arange(3.0), 2, out=x),
+    "two results": lambda x: torch.sort(
+        torch.tensor([2.0, 1.0]), out=(x, torch.empty(0, dtype=torch.long))
+    ),
+    "larger": lambda x: torch.cat([torch.ones(4, 4), torch.zeros(1, 4)], out=x),
+    "as many elements": lambda x: torch.mul(torch.ones(9), 2, out=x),
+}
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("write", RESIZES.values(), ids=list(RESIZES))
+def test_result_that_gives_an_input_another_size(same, write):
+    def program(decorate):
+        @decorate
+        def f(x):
+            result = write(x)
+            return result, x.shape, x + 1
+
+        seen = []
+        for _ in range(2):
+            x = torch.arange(9.0).reshape(3, 3) - 4
+            seen += [f(x), x]
+        return seen
+
+    same(program)
+
+
 @pytest.mark.parametrize("write", WRITES.values(), ids=list(WRITES))
 def test_write_to_an_input(same, write):
     def program(decorate):

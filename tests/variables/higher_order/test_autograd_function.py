@@ -332,3 +332,69 @@ def test_double_backward(check):
         return first, torch.autograd.grad(first.sum(), x)
 
     check.script(script)
+
+
+class Keeping(Function):
+    """Its backward has a list or dict that the call was given."""
+
+    @staticmethod
+    def forward(ctx, x, kept):
+        ctx.kept = kept
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * (ctx.kept["factor"] if isinstance(ctx.kept, dict) else sum(ctx.kept)), None
+
+
+class Noting(Keeping):
+    """Its backward writes to what it was given."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        if isinstance(ctx.kept, dict):
+            ctx.kept["calls"] = ctx.kept.get("calls", 0) + 1
+        else:
+            ctx.kept.append(1)
+        return grad * 3, None
+
+
+@pytest.mark.parametrize("inner", ["eager", "aot_eager"])
+@pytest.mark.parametrize("function", [Keeping, Noting])
+@pytest.mark.parametrize("make", [lambda: {"factor": 2}, lambda: [1, 2]], ids=["dict", "list"])
+def test_backward_has_the_container_itself(check, function, make, inner):
+    check.inner = inner
+
+    def script(decorate):
+        kept = make()
+
+        @decorate
+        def fn(x, factor):
+            out = function.apply(x, kept)
+            if isinstance(kept, dict):
+                kept["factor"] = factor
+            else:
+                kept[0] = factor
+            out.sum().backward()
+            return out, x.grad, len(kept)
+
+        return [fn(torch.ones(2, requires_grad=True), n) for n in (3, 3, 4)], kept
+
+    check.script(script)
+
+
+def test_list_that_only_forward_reads_stays_in_the_graph(check):
+    class Moved(Function):
+        @staticmethod
+        def forward(ctx, x, order):
+            ctx.back = tuple(order.index(i) for i in range(len(order)))
+            return x.permute(order)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad.permute(ctx.back), None
+
+    def fn(x, order):
+        return Moved.apply(x, order) * 2
+
+    assert check(fn, (leaf(2, 3), [1, 0])).breaks == []

@@ -259,3 +259,14 @@ def test_random_function_is_not_run_twice(check):
         return output, pull(torch.ones_like(x))
 
     assert check(f, (torch.tensor([0.5, -1.0, 2.0]),)).breaks
+
+
+def test_refused_function_says_no_more_than_in_eager(check, capfd):
+    def f(x):
+        try:
+            return vmap(lambda a: a + torch.rand(()))(x)
+        except RuntimeError as error:
+            return str(error)
+
+    check(f, (torch.ones(3, 2),))
+    assert capfd.readouterr().err == ""
