@@ -18,6 +18,7 @@ from capture.sources import (
     InstanceDictSource,
 )
 from capture.variables.base import DELETED, MISSING, Tracer, Variable, births, unsupported
+from capture.variables.constant import ConstantVariable
 from capture.variables.objects import ClassVariable, ObjectVariable
 
 _GLOBALS = (GlobalsSource, FunctionGlobalsSource, InstanceDictSource)
@@ -189,6 +190,12 @@ class SideEffects:
         if place not in self._last:
             effect = self._last[place] = Effect("advance", target)
             self.journal.append(effect)
+
+    def warned(self, text: str, place: tuple[str, int], names: dict[str, Any]) -> None:
+        """A UserWarning was given, of a line of a module with these global names."""
+        self.tracer.mutations += 1
+        self._disturbed = True
+        self.journal.append(Effect("warning", ConstantVariable(None), names, (text, *place)))
 
     def cell_set(self, target: Variable) -> None:
         """A closure cell is written back in its last state."""

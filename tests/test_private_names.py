@@ -45,6 +45,7 @@ PRIVATE_FILES = {
     "variables/attributes/kinds.py": "the class of modules that hold torch's settings",
     "variables/process_groups.py": "from a group's name to the group",
     "variables/higher_order/autograd_function.py": "whether a functorch transform is active",
+    "variables/higher_order/module_hooks.py": "the identity that backward hooks of modules use",
     "variables/higher_order/control_flow.py": "operators of control flow, and pytrees",
     "variables/contexts.py": "entering and leaving inference mode as the graph does",
     "variables/higher_order/transforms.py": "pytrees",

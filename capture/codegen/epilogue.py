@@ -106,6 +106,8 @@ class Codegen:
         """The argument that holds a tensor made by the graph, with the ``grad`` it was given."""
         known = id(v.value) in self._output_names
         name = self.output(v.value)
+        if not known and v.retains_grad:
+            self.lines.append(f"{name}.retain_grad()")
         if not known and v.grad is not None and not is_none(v.grad):
             self.lines.append(f"{name}.grad = {self.ref(v.grad)}")
         return name

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import collections
 import itertools
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 from capture.codegen.epilogue import REPLAY
 from capture.codegen.rebuild import dict_method, runs_code, set_attribute
@@ -128,6 +129,22 @@ def _replay_advance(cg: Codegen, effect: Effect) -> None:
         cg.lines.append(f"{cg.const(_skip, 'skip')}({cg.ref(target)}, {target.position})")
 
 
+def _warn(text: str, file: str, line: int, names: dict[str, object]) -> None:
+    """Give a warning as the program's line."""
+    registry: Any = names.setdefault("__warningregistry__", {})
+    module = names.get("__name__") or "<string>"
+    warnings.warn_explicit(text, UserWarning, file, line, str(module), registry)
+
+
+hide(_warn.__code__)
+
+
+def _replay_warning(cg: Codegen, effect: Effect) -> None:
+    text, file, line = effect.value
+    names = cg.const(effect.key, "names")
+    cg.lines.append(f"{cg.const(_warn, 'warn')}({text!r}, {file!r}, {line}, {names})")
+
+
 REPLAY.update(
     {
         "attr": _replay_attr,
@@ -146,5 +163,6 @@ REPLAY.update(
         "set_intersection_update": _replay_set,
         "cell": _replay_cell,
         "advance": _replay_advance,
+        "warning": _replay_warning,
     }
 )

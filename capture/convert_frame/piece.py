@@ -179,6 +179,7 @@ class Piece:
             raise SkipFrame(f"{signal.reason.id}: {signal.explanation}") from None
         tracer.frames.append(root)
         tracer.run()
+        tracer.settle_watches()
         cg = Codegen()
         try:
             self.check_generators()

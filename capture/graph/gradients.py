@@ -22,8 +22,9 @@ def leaf_gradients(
     leaves: Sequence[Tensor],
     fresh: Sequence[bool],
     retain_graph: bool,
+    watched: Sequence[Tensor] = (),
 ) -> list[Tensor]:
-    """Return the gradient of each leaf.
+    """Return the gradient of each leaf, and of each watched tensor on the way there.
 
     Those that are ``fresh`` are tensors of their own with the strides that eager gives to ``grad``;
     the others are only good for being added to something.
@@ -33,14 +34,18 @@ def leaf_gradients(
         for leaf, _ in hooks:  # what they do is a part of the graph, or of what follows it
             leaf._backward_hooks = None
         found = torch.autograd.grad(
-            outputs, leaves, grad_outputs, retain_graph=retain_graph, allow_unused=True
+            outputs,
+            [*leaves, *watched],
+            grad_outputs,
+            retain_graph=retain_graph,
+            allow_unused=True,
         )
     finally:
         for leaf, own in hooks:
             leaf._backward_hooks = own
     taken = {id(gradient) for gradient in grad_outputs}
     kept = []
-    for leaf, gradient, keeps in zip(leaves, found, fresh, strict=True):
+    for leaf, gradient, keeps in zip(leaves, found[: len(leaves)], fresh, strict=True):
         if gradient is None:
             raise RuntimeError("a leaf was expected to get a gradient, but got none")
         if keeps and gradient.layout is not torch.strided:
@@ -54,6 +59,10 @@ def leaf_gradients(
             if gradient._is_view():
                 gradient = gradient.detach()
         kept.append(gradient)
+    for gradient in found[len(leaves) :]:
+        if gradient is None:
+            raise RuntimeError("a tensor was expected to get a gradient, but got none")
+        kept.append(gradient.clone() if id(gradient) in taken else gradient)
     return kept
 
 

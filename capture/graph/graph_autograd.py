@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 
 import torch
 
@@ -13,7 +14,15 @@ from capture.graph.fx_adapter import (
 from capture.graph.gradients import gradient_meta, gradients, leaf_gradients
 from capture.graph.graph_inputs import FrameSummary
 from capture.graph.graph_numbers import GraphNumbers
-from capture.graph.history import History, check, is_open, is_rewritten, leaves_behind, release
+from capture.graph.history import (
+    History,
+    behind,
+    check,
+    is_open,
+    is_rewritten,
+    leaves_behind,
+    release,
+)
 from capture.graph.links import MAYBE, UNKNOWN
 from capture.graph.propagate import (
     Outcome,
@@ -112,6 +121,63 @@ class GraphAutograd(GraphNumbers):
         self._shadow.catch_up({n: e for n, e in examples if not isinstance(e, torch.Tensor)})
         return self._shadow
 
+    def _watched(
+        self,
+        outputs: list[TensorValue],
+        grad_outputs: list[TensorValue | None],
+        watched: Sequence[TensorValue],
+    ) -> list[TensorMeta]:
+        found = self._shadow_so_far().gradients(
+            [value.node for value in outputs],
+            [value.node for value in watched],
+            [None if value is None else value.node for value in grad_outputs],
+            retain_graph=True,
+        )
+        metas = []
+        for gradient in found:
+            if gradient is None or gradient.layout is not torch.strided:
+                raise CannotPropagate("a tensor with hooks gets no gradient")
+            meta = meta_of(gradient)._replace(cls=torch.Tensor, requires_grad=False)
+            metas.append(meta._replace(is_leaf=True, has_grad_fn=False))
+        return metas
+
+    def histories_behind(self, outputs: list[TensorValue]) -> dict[int, History]:
+        """Return what a backward call from ``outputs`` runs through, by ``id``."""
+        return behind([value.history for value in outputs if value.history is not None])
+
+    def frontiers(
+        self, outputs: list[TensorValue], cuts: list[TensorValue], targets: list[TensorValue]
+    ) -> list[tuple[int, ...]]:
+        """Return where the gradient of each target comes from: the places of cuts, -1: outputs.
+
+        Raises:
+            CannotPropagate: if a gradient flows both through a cut and around it.
+        """
+        starts = [[v.history for v in outputs if v.history is not None]]
+        starts += [[cut.history] for cut in cuts if cut.history is not None]
+        stops = [history for start in starts[1:] for history in start]
+        direct = [
+            behind(start, [stop for stop in stops if n == 0 or stop is not start[0]])
+            for n, start in enumerate(starts)
+        ]
+        whole = [behind(start) for start in starts]
+        found = []
+        for target in targets:
+            end = id(target.history)
+            sources = [n for n, reach in enumerate(direct) if end in reach]
+            sources = [n for n in sources if n == 0 or id(starts[n][0]) != end]
+            for source in sources:
+                for n, cut in enumerate(stops, 1):
+                    if n != source and id(cut) != end and id(cut) in whole[source]:
+                        if end in whole[n]:
+                            raise CannotPropagate("a gradient flows around a hook that changes it")
+            found.append(tuple(n - 1 for n in sources))
+        return found
+
+    def release(self, outputs: list[TensorValue]) -> None:
+        """Note that what the operators behind ``outputs`` saved is let go of."""
+        release([value.history for value in outputs if value.history is not None])
+
     def arrivals(
         self,
         outputs: list[TensorValue],
@@ -137,9 +203,10 @@ class GraphAutograd(GraphNumbers):
         layouts: list[torch.layout],
         fresh: list[bool],
         retain_graph: bool,
+        watched: Sequence[TensorValue] = (),
         frame_summary: FrameSummary = None,
     ) -> list[TensorValue]:
-        """Add a backward call and return the gradients of ``leaves``.
+        """Add a backward call and return the gradients of ``leaves`` and of ``watched``.
 
         Args:
             outputs: what is differentiated; ``leaves_of`` them are the leaves.
@@ -147,6 +214,10 @@ class GraphAutograd(GraphNumbers):
             layouts: of each leaf's gradient.
             fresh: which gradients become the leaf's ``grad``, others are added to the one there.
             retain_graph: whether what the operators saved is kept.
+            watched: tensors on the way, whose gradients are as they arrive.
+
+        Raises:
+            CannotPropagate: if it cannot be told what the gradients of watched tensors are.
         """
         metas = [
             self._gradient_meta(leaf.meta)
@@ -161,7 +232,10 @@ class GraphAutograd(GraphNumbers):
             tuple(value.node for value in leaves),
             tuple(fresh),
             retain_graph,
+            *([tuple(value.node for value in watched)] if watched else []),
         )
+        for gradient in self._watched(outputs, grad_outputs, watched) if watched else ():
+            metas.append(gradient)
         node = self._node("call_function", leaf_gradients, arguments, {}, frame_summary)
         self.may_raise = self.may_raise or is_rewritten(ends) or is_open(ends)
         if not retain_graph:

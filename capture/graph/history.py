@@ -14,7 +14,7 @@ from capture.graph.tensor_meta import CannotPropagate
 if TYPE_CHECKING:
     from capture.graph.values import TensorValue
 
-__all__ = ["History", "check", "is_open", "is_rewritten", "leaves_behind", "release"]
+__all__ = ["History", "behind", "check", "is_open", "is_rewritten", "leaves_behind", "release"]
 
 
 class History:
@@ -83,6 +83,20 @@ def leaves_behind(ends: Iterable[History]) -> list[TensorValue]:
 def is_open(ends: Iterable[History]) -> bool:
     """Tell whether only a run tells which leaves get a gradient."""
     return any(history.open for history in _walk(ends))
+
+
+def behind(ends: Iterable[History], stops: Iterable[History] = ()) -> dict[int, History]:
+    """Return what gradients may flow to from ``ends``, by ``id``; not through any of ``stops``."""
+    blocked = {id(stop) for stop in stops}
+    found: dict[int, History] = {}
+    todo = list(ends)
+    while todo:
+        history = todo.pop()
+        if id(history) not in found:
+            found[id(history)] = history
+            if id(history) not in blocked:
+                todo.extend(history.parents)
+    return found
 
 
 def check(ends: Iterable[History]) -> None:

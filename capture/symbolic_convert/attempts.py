@@ -19,7 +19,9 @@ class Attempts:
     Attributes:
         break_at: where the graph breaks, and why.
         without_trial: where a trial failed and left traces (``Translator.attempt``).
+        cutting: where a hook is registered that changes gradients.
     """
 
     break_at: dict[int, GraphBreak] = field(default_factory=dict)
     without_trial: set[int] = field(default_factory=set)
+    cutting: set[int] = field(default_factory=set)

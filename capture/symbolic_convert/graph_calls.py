@@ -237,8 +237,9 @@ def add_leaf_gradients(
     layouts: list[torch.layout],
     fresh: list[bool],
     retain_graph: bool,
+    watched: list[TensorVariable],
 ) -> list[TensorVariable]:
-    """Add a backward call to the graph; the gradients of ``leaves``."""
+    """Add a backward call to the graph; the gradients of ``leaves``, and of what is watched."""
     found: list[TensorValue] = tracer.noting(
         leaf_gradients,
         lambda: tracer.graph.add_leaf_gradients(
@@ -248,6 +249,7 @@ def add_leaf_gradients(
             layouts,
             fresh,
             retain_graph,
+            [v.value for v in watched],
             tracer.stack_summary(),
         ),
     )

@@ -73,6 +73,7 @@ from capture.variables.functions import (
 from capture.variables.marks import marker_of
 from capture.variables.objects import ClassVariable, ExceptionVariable
 from capture.variables.tensor import TensorVariable
+from capture.variables.watches import Watch
 from capture.variables.weak import WeakVariable
 from capture.variables.wrap import is_part_of_object, wrap, wrap_static
 
@@ -128,6 +129,8 @@ class Translator:
         self.mutations = 0
         self.ordinal = 0
         self.generators: list[GeneratorVariable] = []
+        self.watches: list[Watch] = []
+        self.sets_up_hooks = -1
         self.weak_references: list[WeakVariable] = []
         self.made_cells: list[CellVariable] = []
         self.given: dict[int, LazyVariable] = {}
@@ -135,6 +138,7 @@ class Translator:
         self.frames: list[Frame] = []
         self.break_at = attempts.break_at
         self.without_trial = attempts.without_trial
+        self.cutting = attempts.cutting
         self.policy = policy
         self.marked_sizes: set[Source] = set()
         self.identity: dict[int, Variable] = {}
@@ -223,6 +227,13 @@ class Translator:
             if not frame.code.co_filename.startswith((_POLYFILLS, _TORCH)):
                 return frame.location
         return self.frames[-1].location if self.frames else None
+
+    def user_place(self) -> tuple[tuple[str, int] | None, object]:
+        """File and line that the program, not torch, executes, and the global names there."""
+        for frame in reversed(self.frames):
+            if not frame.code.co_filename.startswith((_POLYFILLS, _TORCH)):
+                return (frame.code.co_filename, frame.line), frame.globals.value
+        return None, None
 
     def guard_sizes(self) -> None:
         """Guard what was decided about symbolic sizes; the backend has had its say."""
@@ -352,10 +363,11 @@ class Translator:
         layouts: list[torch.layout],
         fresh: list[bool],
         retain_graph: bool,
+        watched: list[TensorVariable] | None = None,
     ) -> list[TensorVariable]:
-        """Add a backward call to the graph; the gradients of ``leaves``."""
+        """Add a backward call to the graph; the gradients of ``leaves``, and of what is watched."""
         return graph_calls.add_leaf_gradients(
-            self, outputs, grad_outputs, leaves, layouts, fresh, retain_graph
+            self, outputs, grad_outputs, leaves, layouts, fresh, retain_graph, watched or []
         )
 
     def add_gradients(
@@ -459,6 +471,24 @@ class Translator:
                 raise Restart() from None
             return False
         return True
+
+    def cuts(self, ordinal: int) -> bool:
+        """True if the hook that this instruction registered is known to change gradients."""
+        return ordinal in self.cutting
+
+    def cut(self, ordinal: int) -> NoReturn:
+        """Start again, knowing that this hook changes gradients."""
+        self.cutting.add(ordinal)
+        raise Restart()
+
+    def settle_watches(self) -> None:
+        """Leave the hooks to Python that a backward call outside of the piece may run."""
+        for watch in self.watches:
+            if not watch.settled:
+                self.break_at[watch.ordinal] = GraphBreak(
+                    reasons.UNKNOWN_CALLABLE, what="a hook that a later backward call may run"
+                )
+                raise Restart()
 
     def _run_nested(self, frame: Frame) -> Variable:
         frame.nested = True

@@ -14,6 +14,7 @@ import torch
 from capture import break_reasons as reasons
 from capture.errors import GraphBreak
 from capture.graph.tensor_meta import CannotPropagate
+from capture.variables import hooked_backward
 from capture.variables.base import MISSING, Tracer, Variable
 from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.containers import DictVariable, ListVariable, TupleVariable
@@ -99,6 +100,8 @@ def function_grad(tracer: Tracer, args: list[Variable], kwargs: dict[str, Variab
     inputs = tensors_of(tracer, _GRAD, given["inputs"])
     gradients = gradients_of(tracer, _GRAD, given.get("grad_outputs", NONE), len(outputs))
     grad_outputs = check_outputs(tracer, _GRAD, outputs, gradients)
+    if hooked_backward.reached(tracer, outputs, lambda why: leave(_GRAD, why)):
+        leave(_GRAD, "a tensor on the way has hooks")
     create_graph = flag(tracer, _GRAD, given.get("create_graph"), False)
     options = {
         "retain_graph": flag(tracer, _GRAD, given.get("retain_graph"), create_graph),
@@ -197,16 +200,24 @@ def _backward(
     if not reached:
         leave(call, "it reaches no leaf")
     leaves, layouts = [leaf for leaf, _ in reached], [layout for _, layout in reached]
+
+    def refuse(why: str) -> NoReturn:
+        leave(call, why)
+
     hooks = [_hooks_of(tracer, call, leaf) for leaf in leaves]
     grads = [read_grad(tracer, leaf) for leaf in leaves]
     _check_grads(call, leaves, layouts, grads)
+    fresh = [is_none(grad) or bool(own) for grad, own in zip(grads, hooks, strict=True)]
+    watches = hooked_backward.reached(tracer, outputs, refuse)
+    if watches:
+        hooked = list(zip(leaves, layouts, hooks, fresh, strict=True))
+        hooked_backward.run(tracer, outputs, grad_outputs, hooked, watches, retain_graph, refuse)
+        return NONE
     order = arrivals(tracer, outputs, grad_outputs, leaves, hooks)
     if order is None:
         leave(call, "several leaves have hooks, whose order cannot be told")
-    fresh = [is_none(grad) or bool(own) for grad, own in zip(grads, hooks, strict=True)]
     found = tracer.add_leaf_gradients(outputs, grad_outputs, leaves, layouts, fresh, retain_graph)
-    parts = [(leaves[n], found[n], hooks[n]) for n in order]
-    accumulate(tracer, parts, lambda why: leave(call, why))
+    accumulate(tracer, [(leaves[n], found[n], hooks[n]) for n in order], refuse)
     return NONE
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from capture.variables.functions import CellVariable, FunctionVariable, GeneratorVariable
     from capture.variables.objects import ClassVariable
     from capture.variables.tensor import TensorVariable
+    from capture.variables.watches import Watch
     from capture.variables.weak import WeakVariable
 
 Made = TypeVar("Made", bound="Variable")
@@ -192,6 +193,9 @@ class Effects(Protocol):
     def note_hashed(self, key: Variable) -> None:
         """Code of the program hashed a key."""
 
+    def warned(self, text: str, place: tuple[str, int], names: dict[str, Any]) -> None:
+        """A UserWarning was given, of a line of a module with these global names."""
+
     def undisturbed(self, what: str) -> AbstractContextManager[None]:
         """Break if what runs inside writes to an object that is older than this."""
 
@@ -237,6 +241,10 @@ class Tracer(Protocol):
     """The sources of functions that are guarded by identity."""
     generators: list[GeneratorVariable]
     """All generators made so far."""
+    watches: list[Watch]
+    """Hooks on tensors of the graph that a backward call is to run."""
+    sets_up_hooks: int
+    """The instruction that set up hooks of a module last."""
     weak_references: list[WeakVariable]
     """All weak references and proxies made so far."""
 
@@ -334,6 +342,15 @@ class Tracer(Protocol):
     ) -> Variable | FrameRequest:
         """Begin a call: its result, or the frame that computes it."""
 
+    def cuts(self, ordinal: int) -> bool:
+        """True if the hook that this instruction registered is known to change gradients."""
+
+    def cut(self, ordinal: int) -> NoReturn:
+        """Start again, knowing that this hook changes gradients."""
+
+    def user_place(self) -> tuple[tuple[str, int] | None, object]:
+        """File and line that the program, not torch, executes, and the global names there."""
+
     def attempt(self, run: Callable[[], None]) -> bool:
         """Execute what the program does not do here, to learn about it; False if it cannot be."""
 
@@ -399,8 +416,9 @@ class Tracer(Protocol):
         layouts: list[torch.layout],
         fresh: list[bool],
         retain_graph: bool,
+        watched: list[TensorVariable] | None = None,
     ) -> list[TensorVariable]:
-        """Add a backward call to the graph; the gradients of ``leaves``."""
+        """Add a backward call to the graph; the gradients of ``leaves``, and of what is watched."""
 
     def add_gradients(
         self,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
-__all__ = ["LeafHooks", "accumulate", "arrivals", "hooks_of"]
+__all__ = ["LeafHooks", "accumulate", "arrivals", "fits", "hooks_of", "set_grad_mode"]
 
 _BEFORE, _AFTER = "_backward_hooks", "_post_accumulate_grad_hooks"
 _NEW = BuiltinVariable(torch.empty_like)
@@ -96,14 +96,15 @@ def accumulate(
     hooked = any(hooks for _, _, hooks in leaves)
     grad_mode = tracer.graph.state.grad_enabled
     if hooked and grad_mode:
-        _set_grad_mode(tracer, False)
+        set_grad_mode(tracer, False)
     for leaf, gradient, hooks in leaves:
         _accumulate(tracer, leaf, gradient, hooks, leave)
     if hooked and tracer.graph.state.grad_enabled != grad_mode:
-        _set_grad_mode(tracer, grad_mode)
+        set_grad_mode(tracer, grad_mode)
 
 
-def _set_grad_mode(tracer: Tracer, enabled: bool) -> None:
+def set_grad_mode(tracer: Tracer, enabled: bool) -> None:
+    """Switch grad mode: hooks run with it off."""
     tracer.call(tracer.wrap_static(torch.set_grad_enabled, None), [boolean(enabled)], {})
 
 
@@ -118,7 +119,7 @@ def _accumulate(
         changed = tracer.call(hook, [gradient], {}).realize(tracer)
         if is_none(changed):
             continue
-        if not isinstance(changed, TensorVariable) or not _fits(changed, gradient):
+        if not isinstance(changed, TensorVariable) or not fits(changed, gradient):
             leave("a hook gives no gradient that fits")
         gradient = changed
     grad = read_grad(tracer, leaf)
@@ -138,7 +139,10 @@ def _own(tracer: Tracer, leaf: TensorVariable, gradient: TensorVariable) -> Vari
     return tracer.graph_call("call_method", "copy_", [copy, gradient], {})
 
 
-def _fits(changed: TensorVariable, gradient: TensorVariable) -> bool:
+def fits(changed: Variable, gradient: TensorVariable) -> bool:
+    """True if autograd takes what a hook gave in place of the gradient it was given."""
+    if not isinstance(changed, TensorVariable):
+        return False
     have, want = changed.meta, gradient.meta
     if not have.is_plain or have.requires_grad:
         return False

@@ -16,10 +16,10 @@ class TensorVariable(Variable):
     """A tensor: an input of the graph or computed in it. It carries metadata, not a tensor.
 
     ``grad`` is what the attribute of that name holds now, and ``initial_grad`` what it held when it
-    was read first; None as long as nobody asked.
+    was read first; None as long as nobody asked. ``grad_node`` is what ``grad_fn`` is, if known.
     """
 
-    __slots__ = ("attrs", "grad", "initial_grad", "value")
+    __slots__ = ("attrs", "grad", "grad_node", "initial_grad", "retains_grad", "value")
 
     def __init__(self, value: TensorValue, source: Source | None = None) -> None:
         super().__init__(source)
@@ -27,6 +27,8 @@ class TensorVariable(Variable):
         self.attrs: dict[str, Variable] | None = None
         self.grad: Variable | None = None
         self.initial_grad: Variable | None = None
+        self.grad_node: Variable | None = None
+        self.retains_grad = False
 
     @property
     def meta(self) -> TensorMeta:

@@ -32,7 +32,7 @@ def tensor_getattr(tracer: Tracer, obj: TensorVariable, name: str) -> Variable:
     """``tensor.name``."""
     meta = obj.meta
     reader = _READERS.get(name)
-    if reader is not None:
+    if reader is not None and (name != "retains_grad" or obj.source is None):
         found: Variable = reader(obj)
         return found
     if name == "shape":
@@ -46,6 +46,8 @@ def tensor_getattr(tracer: Tracer, obj: TensorVariable, name: str) -> Variable:
         return tracer.graph_call("call_function", getattr, [obj, ConstantVariable(name)], {})
     if name == "grad":
         return read_grad(tracer, obj)
+    if name == "grad_fn" and obj.grad_node is not None and meta.has_grad_fn:
+        return obj.grad_node
     if name == "grad_fn" and not meta.has_grad_fn:
         return NONE
     if name == "grad_fn" and (not meta.requires_grad or (obj.source is None and meta.is_leaf)):
@@ -112,6 +114,7 @@ _READERS: dict[str, Callable[[TensorVariable], Variable]] = {
     "layout": lambda obj: ConstantVariable(obj.meta.layout),
     "ndim": lambda obj: ConstantVariable(len(obj.meta.shape)),
     "requires_grad": lambda obj: boolean(obj.meta.requires_grad),
+    "retains_grad": lambda obj: boolean(obj.retains_grad),
     "is_leaf": lambda obj: boolean(obj.meta.is_leaf),
     "is_cuda": _device_flag("cuda"),
     "is_cpu": _device_flag("cpu"),

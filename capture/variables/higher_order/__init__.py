@@ -9,8 +9,16 @@ from capture.variables.higher_order import (
     autograd_function,
     checkpoint,
     control_flow,
+    module_hooks,
     tensor_hooks,
     transforms,
 )
 
-__all__ = ["autograd_function", "checkpoint", "control_flow", "tensor_hooks", "transforms"]
+__all__ = [
+    "autograd_function",
+    "checkpoint",
+    "control_flow",
+    "module_hooks",
+    "tensor_hooks",
+    "transforms",
+]

@@ -23,6 +23,7 @@ from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, r
 from capture.variables.constant import NONE, ConstantVariable, ScalarVariable, boolean
 from capture.variables.containers import ListVariable, TupleVariable
 from capture.variables.higher_order.callbacks import execute, refuse_pending_effects
+from capture.variables.higher_order.module_hooks import IDENTITY, identity
 from capture.variables.objects import ClassVariable, ObjectVariable
 from capture.variables.sizes import pin_sizes
 from capture.variables.tensor import TensorVariable
@@ -41,6 +42,8 @@ def _apply(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     what = f"{cls.__qualname__}.apply"
     if kwargs or torch._C._are_functorch_transforms_active():
         unsupported(reasons.UNKNOWN_CALLABLE, what)
+    if cls is IDENTITY:
+        return identity(tracer, given)
     refuse_pending_effects(tracer, what, reads_grad=False)
     given = [_fixed(tracer, v) for v in given]
     context = _context(tracer, given)

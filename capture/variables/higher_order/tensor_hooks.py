@@ -1,9 +1,9 @@
 """Holds hooks on tensors that the graph computes: a node registers them on the real tensor.
 
-A hook is executed symbolically into a graph of its own; autograd runs that as it runs the
-program's, in a backward call of the graph or behind it. By then anything that the hook refers to
-may have changed, so only those are captured that refer to nothing but the gradient. Hooks on
-tensors from outside stay there: they are left to Python as well.
+A hook that refers to nothing but the gradient is executed symbolically into a graph of its own;
+autograd runs that as it runs the program's, in a backward call of the graph or behind it. What
+another hook refers to may have changed by then: it is executed by the backward call, if that is in
+the same piece. Hooks on tensors from outside stay there: they are left to Python.
 """
 
 from __future__ import annotations
@@ -22,28 +22,53 @@ from capture.graph.values import GraphFunction
 from capture.instructions.decode import decode
 from capture.instructions.ops import Op
 from capture.variables.attributes import register_getattr
-from capture.variables.base import Tracer, Variable, unsupported
+from capture.variables.base import CallableVariable, Tracer, Variable, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, rule
+from capture.variables.constant import NONE
 from capture.variables.functions import FunctionVariable
 from capture.variables.gradients import is_none
 from capture.variables.higher_order.callbacks import execute, finish
 from capture.variables.sizes import pin_sizes
 from capture.variables.tensor import TensorVariable
+from capture.variables.watches import Watch, can_watch, watch
 
 __all__: list[str] = []
 
 
 class HandleVariable(Variable):
-    """What ``register_hook`` returned: the real one exists when the graph runs."""
+    """What ``register_hook`` returned: the real one exists when the graph runs, or never."""
 
-    __slots__ = ()
+    __slots__ = ("watch",)
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.watch: Watch | None = None
 
     def python_type(self) -> type:
         """The exact Python type of the value."""
         return RemovableHandle
 
 
+class Removal(CallableVariable):
+    """``handle.remove``."""
+
+    __slots__ = ("watch",)
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(None)
+        self.watch = watch
+
+    def call(self, tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable:
+        """Forget the hook."""
+        self.watch.removed = True
+        tracer.mutations += 1
+        return NONE
+
+
 def _attribute(tracer: Tracer, handle: Variable, name: str) -> Variable:
+    assert isinstance(handle, HandleVariable)
+    if name == "remove" and handle.watch is not None:
+        return Removal(handle.watch)
     unsupported(reasons.UNKNOWN_ATTRIBUTE, f"RemovableHandle.{name}")
 
 
@@ -57,8 +82,10 @@ def _register_hook(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | Non
     tensor, hook = args[0], args[1]
     if not isinstance(tensor, TensorVariable) or not tensor.meta.has_grad_fn:
         return None
-    if tensor.source is not None or not _refers_to_nothing(hook):
+    if tensor.source is not None:
         return None
+    if not _refers_to_nothing(hook):
+        return _watched(tracer, tensor, hook)
     known = pin_sizes(tracer, tensor.value)
     meta = known._replace(
         stride=contiguous_strides(known.shape), requires_grad=False, is_leaf=True,
@@ -90,6 +117,39 @@ def _register_hook(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | Non
     handle = HandleVariable()
     handle.created_at = tracer.ordinal
     return handle
+
+
+def _watched(tracer: Tracer, tensor: TensorVariable, hook: Variable) -> Variable | None:
+    """Register a hook that a backward call of the same piece is to run."""
+    if not can_watch(tracer, tensor):
+        return None
+    handle = HandleVariable()
+    handle.watch = watch(
+        tracer, tensor, lambda tracer, g: tracer.call(hook, [g], {}).realize(tracer)
+    )
+    handle.created_at = tracer.ordinal
+    return handle
+
+
+@rule(torch.Tensor.retain_grad)
+def _retain_grad(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    tensor = args[0]
+    if not isinstance(tensor, TensorVariable) or not can_watch(tracer, tensor):
+        return None
+
+    def run(tracer: Tracer, gradient: TensorVariable) -> Variable:
+        assert isinstance(tensor, TensorVariable)
+        if tensor.grad is None or is_none(tensor.grad):
+            tensor.grad = tracer.graph_call("call_method", "clone", [gradient], {})
+        else:
+            tensor.grad = tracer.graph_call("call_method", "add", [tensor.grad, gradient], {})
+        return NONE
+
+    if tensor.grad is None:
+        tensor.grad = NONE
+    tensor.retains_grad = True
+    watch(tracer, tensor, run)
+    return NONE
 
 
 def _refers_to_nothing(hook: Variable) -> bool:
