@@ -173,6 +173,8 @@ _BREAK_PYTHON = _words("""
     use_deterministic_algorithms set_deterministic_debug_mode set_warn_always
     set_float32_matmul_precision lobpcg
 """)
+# how often it calls the closure, and what it keeps, depend on the numbers of every loss
+_DECIDING_OPTIMIZERS = _words("torch.optim.lbfgs")
 # full backward hooks of modules
 _SETS_UP_HOOKS = _words("setup_input_hook setup_output_hook")
 # call what they are given
@@ -439,6 +441,8 @@ def _classify_python(function: types.FunctionType) -> Rule | None:
         return _by_name(name) or Rule(RuleKind.NODE, name)
     if module == "torch.utils.hooks" and name in _SETS_UP_HOOKS:
         return Rule(RuleKind.BREAK, name, "it looks for its own part of autograd's graph")
+    if name == "step" and module in _DECIDING_OPTIMIZERS:
+        return Rule(RuleKind.BREAK, "LBFGS.step", "what it does depends on data")
     if name in _BREAK_PYTHON and (module == "torch" or _within(module, _BREAK_MODULES)):
         return Rule(RuleKind.BREAK, name, "it cannot be expressed in a graph")
     if _within(module, _INLINE_MODULES):

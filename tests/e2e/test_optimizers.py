@@ -564,22 +564,27 @@ def test_an_optimizer_of_ones_own():
     assert run.optimizer.state[run.params[0]]["step"] == 6
 
 
-def test_lbfgs_breaks_and_is_right():
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_lbfgs_runs_natively_with_its_closure_captured(search):
     def train(optimizer, p):
         def closure():
             optimizer.zero_grad()
-            loss = ((p - 3) ** 2).sum()
+            loss = ((p - 3) ** 4).sum()
             loss.backward()
             return loss
 
-        return optimizer.step(closure).detach()
+        return optimizer.step(closure)
 
     results = []
-    for fn in (train, capture.compile(train, backend="eager")):
-        p = nn.Parameter(torch.zeros(3))
-        optimizer = optim.LBFGS([p], max_iter=4)
-        results.append(([fn(optimizer, p) for _ in range(2)], p.detach()))
+    counter = GraphCounter()
+    for fn in (train, capture.compile(train, backend=counter)):
+        p = nn.Parameter(torch.arange(3.0))
+        optimizer = optim.LBFGS([p], max_iter=6, line_search_fn=search)
+        losses = [fn(optimizer, p).detach() for _ in range(5)]
+        results.append((losses, p.detach(), optimizer.state_dict()["state"]))
     assert not difference(*results)
+    assert counter.graph_count == 2  # the closure, without and with gradients to begin with
+    assert [b.reason_id for b in counters.snapshot().breaks] == ["CAP0002"]
 
 
 def test_entries_keep_no_parameters_alive():
