@@ -12,6 +12,7 @@ from capture.instructions.versions import (
     SEND_POPS_RECEIVER,
     THROW_WARNS_OF_PARTS,
 )
+from capture.symbolic_convert import raising
 from capture.symbolic_convert.frame import Frame
 from capture.variables.base import MISSING, ObservedException, Variable, unsupported
 from capture.variables.constant import NONE, ConstantVariable, is_none
@@ -61,7 +62,8 @@ def _resume(
     depth = len(tracer.frames) - 1
     try:
         if thrown is not None:
-            tracer.set_context(thrown)
+            if frame.handled:  # by the generator itself: its caller's does not count
+                raising.chain_to(thrown, frame.handled[-1])
             if not tracer.unwind(ObservedException(thrown), depth):
                 raise ObservedException(thrown)
         tracer.run_until(depth)
@@ -112,8 +114,11 @@ def close(tracer: Translator, generator: GeneratorVariable) -> Variable:
         return NONE
     inner = _delegate(generator)
     error = None if inner is None else _close_iterator(tracer, inner)
+    if error is None:
+        error = ExceptionVariable(GeneratorExit, [], None)
+        tracer.set_context(error)
     try:
-        item = _resume(tracer, generator, error or ExceptionVariable(GeneratorExit, [], None))
+        item = _resume(tracer, generator, error)
     except ObservedException as signal:
         if issubclass(signal.exception.python_type(), (GeneratorExit, StopIteration)):
             return NONE

@@ -35,14 +35,17 @@ def raise_real(tracer: Translator, error: BaseException) -> NoReturn:
 
 def set_context(tracer: Translator, exception: Variable) -> None:
     """``__context__``: what was being handled when the exception was raised."""
-    if isinstance(exception, ExceptionVariable):
-        for frame in reversed(tracer.frames):
-            if frame.handled:
-                current = frame.handled[-1]
-                if current is not exception:
-                    _cut_cycle(current, exception)
-                    exception.context = current
-                return
+    for frame in reversed(tracer.frames):
+        if frame.handled:
+            chain_to(exception, frame.handled[-1])
+            return
+
+
+def chain_to(exception: Variable, handled: Variable) -> None:
+    """Make what was being handled an exception's ``__context__``."""
+    if isinstance(exception, ExceptionVariable) and handled is not exception:
+        _cut_cycle(handled, exception)
+        exception.context = handled
 
 
 def _cut_cycle(chain: Variable, exception: Variable) -> None:

@@ -610,3 +610,48 @@ def test_a_generator_at_its_end_keeps_no_argument_alive():
         y, first, end, seen, generator = f(torch.ones(2), [])
         assert torch.equal(y, torch.ones(2) + 1)
         assert (first, end, seen, list(generator)) == (0, None, ["gone"], [])
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("outer", [False, True])
+def test_context_of_what_is_thrown_in(check, own, outer):
+    def chain(error):
+        names = []
+        while error is not None:
+            names.append(type(error).__name__)
+            error = error.__context__
+        return names
+
+    def generate(log):
+        try:
+            if own:
+                try:
+                    raise IndexError
+                except IndexError:
+                    yield 1
+            yield 2
+        except ValueError as error:
+            log.append(chain(error))
+            yield 3
+        except GeneratorExit as error:
+            log.append(chain(error))
+            raise KeyError from None
+
+    def fn(x):
+        log = []
+        for act in (lambda it: it.throw(ValueError), lambda it: it.close()):
+            it = generate(log)
+            next(it)
+            try:
+                if outer:
+                    try:
+                        raise OSError
+                    except OSError:
+                        act(it)
+                else:
+                    act(it)
+            except KeyError as error:
+                log.append(chain(error))
+        return x + 1, log
+
+    check(fn, (torch.ones(2),))
