@@ -44,6 +44,16 @@ def _delete(v, at=0):
     return v
 
 
+def _store(v, at=0):
+    v[at] = 9
+    return v
+
+
+def _times(v, factor):
+    v *= factor
+    return v
+
+
 def _slice(v, step=None):
     items = [1, 2, 3]
     items[::step] = v
@@ -86,6 +96,15 @@ OPERATIONS = {
     "add": lambda v: torch.add(v, 1),
     "map": lambda v: map(),
     "with": lambda v: v.__enter__,
+    "power": lambda v: v**v,
+    "tensor_power": lambda v: X**v,
+    "times_in_place": lambda v: _times("a", v),
+    "in_place_times": lambda v: _times(v, "a"),
+    "store": lambda v: _store(v),
+    "store_key": lambda v: _store(v, "a"),
+    "store_at": lambda v: _store([1, 2], v),
+    "store_place": lambda v: _store([1, 2], torch.tensor(1)),
+    "size_plus": lambda v: torch.Size([1]) + v,
 }
 VALUES = {
     "int": lambda: 1,
@@ -108,7 +127,10 @@ VALUES = {
     "method": lambda: [].append,
 }
 # what would make a tensor or a text of so many items
-_TOO_LARGE = {("times", "huge"), ("times_list", "huge"), ("ones", "huge")}
+_TOO_LARGE = {
+    (name, "huge")
+    for name in ("times", "times_list", "ones", "power", "times_in_place", "in_place_times")
+}
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)

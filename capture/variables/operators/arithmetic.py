@@ -27,6 +27,7 @@ from capture.variables.iteration import items_of
 from capture.variables.objects import (
     ClassVariable,
     ObjectVariable,
+    is_static_type,
     lookup_mro,
     type_attribute,
     type_name,
@@ -252,7 +253,7 @@ def dispatch_binary(
         )
         if raw is MISSING:
             continue
-        if isinstance(raw, types.FunctionType):
+        if isinstance(raw, types.FunctionType) and not isinstance(receiver, TensorVariable):
             result = tracer.call(tracer.wrap_static(raw, where), [receiver, other], {})
             if not is_not_implemented(result):
                 return result
@@ -270,23 +271,40 @@ def dispatch_binary(
         unsupported(
             reasons.UNKNOWN_OPERATION, f"`{symbol}` on {left_cls.__name__} and {right_cls.__name__}"
         )
-    if isinstance(left, SequenceVariable) and symbol == "+" and left.cls is not torch.Size:
+    if isinstance(left, SequenceVariable) and symbol == "+":
         word = next((b.__name__ for b in (list, tuple) if issubclass(left.cls, b)), None)
         if word is None or left.cls.__name__ != word:
             unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError about {left.describe()}")
         tracer.raise_error(
             TypeError, f'can only concatenate {word} (not "{type_name(right_cls)}") to {word}'
         )
-    if symbol == "*" and (_is_repeatable(left) or _is_repeatable(right)):
+    if symbol == "*" and _is_repetition(left, right, written):
         factor = right_cls if _is_repeatable(left) else left_cls
         tracer.raise_error(
             TypeError, f"can't multiply sequence by non-int of type {type_name(factor)!r}"
         )
+    name = "** or pow()" if written == "**" else written
     tracer.raise_error(
         TypeError,
-        f"unsupported operand type(s) for {written}: "
+        f"unsupported operand type(s) for {name}: "
         f"{type_name(left_cls)!r} and {type_name(right_cls)!r}",
     )
+
+
+def _is_repetition(left: Variable, right: Variable, written: str) -> bool:
+    """True for what ``*`` takes for the repetition of a sequence, and fails at.
+
+    The in-place form asks the right side only if the left is of a type without any sequence slot.
+    """
+    if _is_repeatable(left):
+        return True
+    cls = left.python_type()
+    slots = ("__len__", "__contains__", "__getitem__")
+    if written != "*" and not (
+        is_static_type(cls) and all(lookup_mro(cls, name)[0] is MISSING for name in slots)
+    ):
+        return False
+    return _is_repeatable(right)
 
 
 def _is_repeatable(v: Variable) -> bool:

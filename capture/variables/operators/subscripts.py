@@ -53,10 +53,9 @@ def index_value(tracer: Tracer, v: Variable) -> int | None:
         raw, where = type_attribute(tracer, v.cls, type_source_of(tracer, v), "__index__")
         found = tracer.call(tracer.wrap_static(raw, where), [v], {})
         return index_value(tracer, exactly(tracer, found, int, "__index__"))
-    if (
-        not isinstance(v, TensorVariable)
-        and lookup_mro(v.python_type(), "__index__")[0] is not MISSING
-    ):
+    if isinstance(v, TensorVariable):
+        unsupported(reasons.DATA_DEPENDENT, "An index taken from a tensor")
+    if lookup_mro(v.python_type(), "__index__")[0] is not MISSING:
         unsupported(reasons.UNKNOWN_OPERATION, f"{v.describe()} as an index")
     return None
 
@@ -190,8 +189,6 @@ def sequence_getitem(tracer: Tracer, obj: SequenceVariable, key: Variable) -> Va
         return TupleVariable(part, torch.Size if obj.cls is torch.Size else tuple)
     index = index_value(tracer, key)
     if index is None:
-        if isinstance(key, TensorVariable):
-            unsupported(reasons.DATA_DEPENDENT, "A list index taken from a tensor")
         _refuse_index(tracer, obj, key)
     _check_size(tracer, index)
     try:
@@ -245,6 +242,7 @@ def setitem(tracer: Tracer, obj: Variable, key: Variable, value: Variable) -> No
         list_setitem(tracer, obj, key, value)
         return
     if raw is MISSING:
+        _is_index(tracer, cls, key)
         tracer.raise_error(TypeError, f"{type_name(cls)!r} object does not support item assignment")
     unsupported(reasons.SIDE_EFFECT, f"item assignment on {obj.describe()}")
 
@@ -263,6 +261,19 @@ def _refuse_index(tracer: Tracer, obj: SequenceVariable, key: Variable) -> NoRet
         tracer.raise_error(TypeError, f"sequence index must be integer, not {kind!r}")
     word = "list" if isinstance(obj, ListVariable) else "tuple"
     tracer.raise_error(TypeError, f"{word} indices must be integers or slices, not {kind}")
+
+
+def _is_index(tracer: Tracer, cls: type, key: Variable) -> bool:
+    """True if a key is taken for a number: classes of the program have all slots of sequences."""
+    if lookup_mro(key.python_type(), "__index__")[0] is MISSING:
+        return False
+    if is_static_type(cls) and not isinstance(key, ConstantVariable):
+        unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError about items of a {cls.__name__}")
+    number = index_value(tracer, key)
+    assert number is not None
+    if not -sys.maxsize - 1 <= number <= sys.maxsize:
+        unsupported(reasons.UNCAUGHT_EXCEPTION, "An IndexError about a huge number")
+    return True
 
 
 def _check_size(tracer: Tracer, index: int) -> None:
@@ -319,8 +330,7 @@ def delitem(tracer: Tracer, obj: Variable, key: Variable) -> None:
             unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError: {obj.describe()} has no items")
         fold(tracer, operator.delitem, obj.value, known)
     elif raw is MISSING:
-        number = lookup_mro(key.python_type(), "__index__")[0] is not MISSING
-        denial = "doesn't" if number else "does not"  # a class of the program is a sequence
+        denial = "doesn't" if _is_index(tracer, cls, key) else "does not"
         tracer.raise_error(TypeError, f"{type_name(cls)!r} object {denial} support item deletion")
     else:
         unsupported(reasons.SIDE_EFFECT, f"item deletion on {obj.describe()}")
