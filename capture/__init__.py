@@ -3,7 +3,7 @@
 Only public names; see README.md for a tour.
 """
 
-from capture import backends, config, counters, errors
+from capture import aot, backends, config, counters, errors
 from capture.backends import list_backends, lookup_backend, register_backend
 from capture.counters import snapshot as stats
 from capture.errors import (
@@ -40,6 +40,7 @@ __all__ = [
     "Unsupported",
     "UserError",
     "allow_in_graph",
+    "aot",
     "assume_constant_result",
     "backends",
     "compile",

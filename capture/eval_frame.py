@@ -223,6 +223,8 @@ def compile(
             "capture.compile takes a function, method, module or other callable, "
             f"not {type(model).__name__}"
         )
+    if dynamic is not None and type(dynamic) is not bool:
+        raise UserError(f"dynamic is True, False or None, not {dynamic!r}")
     if mode is not None and options is not None:
         raise UserError("give either mode or options, not both")
     if disable:

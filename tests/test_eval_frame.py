@@ -484,3 +484,8 @@ def test_use_in_threads():
     for t in threads:
         t.join()
     assert all(torch.equal(r, (X + n % 3).relu()) for n, rs in results.items() for r in rs)
+
+
+def test_dynamic_is_a_flag():
+    with pytest.raises(capture.UserError, match="dynamic is True, False or None, not 'yes'"):
+        capture.compile(lambda x: x, backend="eager", dynamic="yes")

@@ -39,6 +39,7 @@ LAYERS: dict[str, int] = {
     "convert_frame": 9,
     "eval_frame": 10,
     "__init__": 12,
+    "aot": 11,
     "observe": 11,
     "demo": 13,
     "doctor": 13,

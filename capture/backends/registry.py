@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib.metadata
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar, overload
 
@@ -104,12 +105,30 @@ def with_settings(
     A backend with settings of its own has an attribute ``with_settings``: ``(mode, options) ->
     backend``, which raises ``UserError`` for those that it does not have. Any other one gets
     ``options``, if there are some, as a keyword argument.
+
+    Raises:
+        UserError: ``options`` are no mapping, or the backend takes none.
     """
+    if options is not None and not isinstance(options, Mapping):
+        raise UserError(f"options are a dict of names and values, not a {type(options).__name__}")
     bind: Callable[..., Backend] | None = getattr(backend, "with_settings", None)
     if bind is not None and (mode is not None or options):
         return bind(mode, options)
+    if not options:
+        return backend
+    if not _takes_options(backend):
+        raise UserError(f"backend {backend_name(backend)!r} takes no options")
     configured: Callable[..., CompiledFn] = backend
-    return functools.partial(configured, options=options) if options else backend
+    return functools.partial(configured, options=options)
+
+
+def _takes_options(backend: Backend) -> bool:
+    try:
+        parameters = inspect.signature(backend).parameters
+    except (TypeError, ValueError):
+        return True  # it will say so itself
+    kinds = {parameter.kind for parameter in parameters.values()}
+    return "options" in parameters or inspect.Parameter.VAR_KEYWORD in kinds
 
 
 def backend_name(backend: object) -> str:

@@ -105,3 +105,22 @@ def test_backend_name() -> None:
     assert backend_name("eager") == "eager"
     assert backend_name(nothing) == "nothing"
     assert backend_name(object()) == "object"
+
+
+def test_options_that_a_backend_does_not_take_are_an_error() -> None:
+    with pytest.raises(UserError, match="backend 'eager' takes no options"):
+        registry.with_settings(lookup_backend("eager"), None, {"fast": True})
+    for backend in ("eager", "inductor"):
+        with pytest.raises(UserError, match="options are a dict of names and values, not a list"):
+            registry.with_settings(lookup_backend(backend), None, ["fast"])  # type: ignore[arg-type]
+
+
+def test_options_reach_a_backend_that_takes_them() -> None:
+    given: list[object] = []
+
+    def backend(gm: object, inputs: object, **settings: object) -> object:
+        given.append(settings)
+        return gm
+
+    registry.with_settings(backend, None, {"fast": True})(None, [])  # type: ignore[arg-type]
+    assert given == [{"options": {"fast": True}}]

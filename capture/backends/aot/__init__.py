@@ -13,7 +13,7 @@ frames, guards or variables.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor, fx
@@ -36,6 +36,7 @@ from capture.backends.aot.stage import Stage
 from capture.backends.aot.toolchain import Compiler, SeparateCompilers, make_boxed
 from capture.backends.boxed import EitherWay, boxed_forward
 from capture.backends.registry import Backend, CompiledFn, register_backend
+from capture.errors import UserError
 
 __all__ = [
     "Compiler",
@@ -77,6 +78,8 @@ def aot_autograd(
 
     def backend(gm: fx.GraphModule, example_inputs: list[Any]) -> CompiledFn:
         table = decompositions() if callable(decompositions) else decompositions
+        if table is not None and not isinstance(table, Mapping):
+            raise UserError(f"decompositions are a table of operators, not {table!r}")
         toolchain = SeparateCompilers(fw_compiler, bw_compiler or fw_compiler, split, table)
 
         def compile_part(part: fx.GraphModule, inputs: list[Any]) -> CompiledFn:

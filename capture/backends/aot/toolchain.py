@@ -108,6 +108,8 @@ class SeparateCompilers:
 
 def make_boxed(function: Callable[..., Any]) -> Boxed:
     """Return a function of separate arguments as one that takes a list, which it empties."""
+    if not callable(function):
+        raise TypeError(f"a compiler must return a callable, not a {type(function).__name__}")
     if getattr(function, "_boxed_call", False):
         return function
 
