@@ -84,8 +84,13 @@ class Entry:
         failure: Callable[..., object] | None = None,
         failure_args: tuple[int, ...] = (),
         drops: tuple[int, ...] = ...,
+        depth: int = 0,
     ) -> Entry:
-        """``failure`` gets the captures named by ``failure_args`` and the graph's exception."""
+        """``failure`` gets the captures named by ``failure_args`` and the graph's exception.
+
+        Where the recursion limit is closer than ``depth`` frames on top of the piece's own, the
+        piece is left to Python.
+        """
     data: Any
     @property
     def guards(self) -> GuardTree: ...
@@ -101,6 +106,8 @@ class Entry:
     def n_outputs(self) -> int: ...
     @property
     def boxed(self) -> bool: ...
+    @property
+    def depth(self) -> int: ...
     @property
     def restartable(self) -> bool: ...
     @property

@@ -453,6 +453,7 @@ class Piece:
             failure,
             failure_arguments,
             dropped,
+            tracer.deepest,
         )
         self.history.add(entry, tracer.guards)
         self.site.add_entry(entry)

@@ -178,6 +178,13 @@ static PieceStatus
 entry_run(CaptureThread *thread, Region *region, Entry *entry, PyObject **captures,
           PyObject **owned, Py_ssize_t n_owned, PyObject **result)
 {
+    PyThreadState *tstate = PyThreadState_Get();
+    if (UNLIKELY(recursion_ends_within(tstate, entry->depth))) {
+        /* The program gets no further than to the limit: Python goes there and raises. */
+        thread_unsuspend(thread, region);
+        references_drop(captures, entry->n_captures);
+        return PIECE_RESTART;
+    }
     entry->hits++;
     counters.hits++;
     /* The entry may be killed while it runs. */
@@ -188,7 +195,6 @@ entry_run(CaptureThread *thread, Region *region, Entry *entry, PyObject **captur
     if (!entry->restartable) {
         entry_drop_values(entry, owned, n_owned);
     }
-    PyThreadState *tstate = PyThreadState_Get();
     recursion_lend(tstate, FRAMES_TO_RUN);
     if (graph != NULL) {
         counters.graphs++;

@@ -95,15 +95,15 @@ entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"guards",        "graph",       "n_inputs",  "boxed", "epilogue",
                             "epilogue_args", "restartable", "n_outputs", "data",  "failure",
-                            "failure_args",  "drops",       NULL};
+                            "failure_args",  "drops",       "depth",     NULL};
     PyObject *guards, *graph, *epilogue, *epilogue_args, *restartable, *data = Py_None;
     PyObject *failure = Py_None, *failure_args = NULL, *drops = NULL;
     Py_ssize_t n_inputs, n_outputs;
-    int boxed;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOnpOO!On|OOO!O!:Entry", names, &guards, &graph,
+    int boxed, depth = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOnpOO!On|OOO!O!i:Entry", names, &guards, &graph,
                                      &n_inputs, &boxed, &epilogue, &PyTuple_Type, &epilogue_args,
                                      &restartable, &n_outputs, &data, &failure, &PyTuple_Type,
-                                     &failure_args, &PyTuple_Type, &drops)) {
+                                     &failure_args, &PyTuple_Type, &drops, &depth)) {
         return NULL;
     }
     if ((!PyBool_Check(restartable) && !PyCallable_Check(restartable)) ||
@@ -139,6 +139,7 @@ entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->n_outputs = n_outputs;
     self->n_captures = n_captures;
     self->boxed = (char)boxed;
+    self->depth = depth;
     self->restartable = restartable != Py_False;
     self->restart = PyBool_Check(restartable) ? NULL : Py_NewRef(restartable);
     self->drops = Py_XNewRef(drops);
@@ -251,6 +252,7 @@ static PyMemberDef entry_members[] = {
     {"n_outputs", T_PYSSIZET, offsetof(Entry, n_outputs), READONLY, NULL},
     {"hits", T_ULONGLONG, offsetof(Entry, hits), READONLY, NULL},
     {"boxed", T_BOOL, offsetof(Entry, boxed), READONLY, NULL},
+    {"depth", T_INT, offsetof(Entry, depth), READONLY, NULL},
     {"restartable", T_BOOL, offsetof(Entry, restartable), READONLY, NULL},
     {"alive", T_BOOL, offsetof(Entry, alive), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Entry, weakrefs), READONLY, NULL},
@@ -264,8 +266,8 @@ static PyGetSetDef entry_getset[] = {
 
 static PyType_Slot entry_slots[] = {
     {Py_tp_doc, "Entry(guards, graph, n_inputs, boxed, epilogue, epilogue_args, restartable, "
-                "n_outputs, data=None, failure=None, failure_args=(), drops=...)\n\nOne compiled "
-                "piece."},
+                "n_outputs, data=None, failure=None, failure_args=(), drops=..., depth=0)\n\nOne "
+                "compiled piece."},
     {Py_tp_new, entry_new},
     {Py_tp_dealloc, entry_dealloc},
     {Py_tp_traverse, entry_traverse},

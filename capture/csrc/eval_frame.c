@@ -179,7 +179,7 @@ capture_frame(CaptureThread *thread, PyThreadState *tstate, Frame *frame)
     PyObject *func = (PyObject *)frame_function(frame);
     if (!extra->eligible || skips || frame_is_traced(tstate, code) ||
         func == NULL || ((PyFunctionObject *)func)->func_code != (PyObject *)code ||
-        frame == thread->chained || recursion_exhausted(tstate) || stack_is_low(thread)) {
+        frame == thread->chained || recursion_ends_within(tstate, 0) || stack_is_low(thread)) {
         return evaluate(thread, tstate, frame, 0);
     }
     Region *region = thread->region;

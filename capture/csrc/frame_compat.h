@@ -144,14 +144,14 @@ recursion_lend(PyThreadState *tstate, int frames)
 #endif
 }
 
-/* True when entering one more Python frame raises RecursionError. */
+/* True when entering that many Python frames on top of one more raises RecursionError. */
 static inline bool
-recursion_exhausted(const PyThreadState *tstate)
+recursion_ends_within(const PyThreadState *tstate, int frames)
 {
 #if PY_VERSION_HEX >= 0x030C0000
-    return tstate->py_recursion_remaining <= 0;
+    return tstate->py_recursion_remaining <= frames;
 #else
-    return tstate->recursion_remaining <= 0;
+    return tstate->recursion_remaining <= frames;
 #endif
 }
 

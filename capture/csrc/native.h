@@ -83,6 +83,7 @@ struct Entry {
     uint8_t *kept; /* per capture: still needed after the graph call */
     unsigned long long hits;
     Site *site; /* borrowed; NULL while in no site */
+    int depth; /* how many frames deeper than the piece's own the program goes in it */
     char boxed;
     char restartable;
     char alive;

@@ -155,6 +155,7 @@ class Translator:
         self.signal: GraphBreak | None = None
         self.guards.add(StateIs(read_state()))
         self.max_depth = min(_frames_left(), _MAX_FRAMES)
+        self.deepest = 0  # frames on top of the first that were there at a time
         self.nesting = 0
         self.idle_limit = config.instruction_limit  # for what works on no tensor
 
@@ -531,6 +532,8 @@ class Translator:
         ):
             unsupported(reasons.RECURSION_TOO_DEEP, depth)
         self.frames.append(frame)
+        if depth > self.deepest:
+            self.deepest = depth
 
     def make_frame(self, fn: FunctionVariable, names: dict[str, Variable]) -> Frame:
         """A frame of a Python function with its arguments bound."""

@@ -157,3 +157,34 @@ def test_endless_recursion_under_a_raised_limit():
         in_thread(run, stack_mib=32)
     finally:
         sys.setrecursionlimit(before)
+
+
+def counts(items):
+    items.append(1)
+    counts(items)
+
+
+def counts_in_turn(items):
+    items.append(1)
+    brk()
+    counts_in_turn(items)
+
+
+@pytest.mark.parametrize("function", [counts, counts_in_turn])
+@pytest.mark.parametrize("limit", [30, 47, 200])
+def test_side_effects_end_where_the_stack_does(function, limit):
+    def reached(fn):
+        items = []
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(before - depth_left() + limit)
+        try:
+            with pytest.raises(RecursionError):
+                fn(items)
+        finally:
+            sys.setrecursionlimit(before)
+        return len(items)
+
+    expected = reached(function)
+    fn = capture.compile(function, backend="eager")
+    # the call of the compiled function may take a frame of its own
+    assert all(abs(reached(fn) - expected) <= 2 for _ in range(3))
