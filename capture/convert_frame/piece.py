@@ -21,6 +21,7 @@ from capture.cache import FrameFamily, History
 from capture.codegen import CannotRebuild, Codegen
 from capture.config import settings as config
 from capture.convert_frame.alias_guards import guard_aliases
+from capture.convert_frame.inner_history import asks_for_history
 from capture.convert_frame.options import Options
 from capture.convert_frame.targets import (
     await_target,
@@ -408,6 +409,8 @@ class Piece:
         keys: list[Any] = []
         n_outputs = len(cg.outputs)
         graph.drop_spare(cg.outputs)
+        if tracer.result is None:
+            graph.asks_history = asks_for_history(tracer.frames, cg.outputs)
         if graph.num_ops or n_outputs:
             compiled = graph.compile(cg.outputs, self.options.backend)
             fn, boxed, keys = compiled.fn, compiled.boxed, list(compiled.input_keys)

@@ -93,6 +93,7 @@ class GraphInputs:
         self._read: dict[Any, ScalarValue] = {}  # numbers read out of tensors, by their place
         self.data_dependent = False
         self.data_sizes = False
+        self.asks_history = False  # code behind the graph may ask for inner gradients
         self.assumes = False
         self._size_nodes: SizeNodes | None = None
         self._derived: dict[object, DerivedValue] = {}

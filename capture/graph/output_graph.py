@@ -379,6 +379,7 @@ class OutputGraph(GraphAutograd):
         gm = make_graph_module(self.graph, self.name)
         gm.meta["capture_mutates"] = self.mutates_inputs
         gm.meta["capture_data"] = self.data_sizes
+        gm.meta["capture_asks_history"] = self.asks_history
         gm.meta["capture_takes_data"] = self.takes_data and self.data_dependent
         self._log(gm)
         if settings.verify:

@@ -52,6 +52,8 @@ class Stage:
 
     def compile(self, inputs: Sequence[Any]) -> Boxed:
         """Return the graph as a boxed function for inputs like these."""
+        if self.gm.meta.get("capture_asks_history"):
+            return self._run_eagerly("code behind the graph asks for the history of its tensors")
         late = self._late(inputs)
         if late is not None:
             return late
