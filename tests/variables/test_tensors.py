@@ -510,3 +510,42 @@ def test_views_that_autograd_has_given_up(check):
         return out
 
     check.script(script)
+
+
+def test_tensor_that_is_marked_as_a_parameter_or_a_buffer(check):
+    class Own(torch.Tensor):
+        pass
+
+    class Holding(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kept = torch.nn.Buffer(torch.ones(2))
+            self.register_buffer("plain", torch.ones(2))
+            self.weight = torch.nn.Parameter(torch.ones(2))
+
+        def forward(self, x):
+            return [kinds(x, each) for each in (self.kept, self.plain, self.weight, x, x * 2)]
+
+    def kinds(x, other):
+        is_parameter = isinstance(other, torch.nn.Parameter)
+        return is_parameter, isinstance(other, (torch.nn.Buffer, int)), x + other
+
+    def script(decorate):
+        marked = torch.ones(2)
+        others = [
+            marked,
+            torch.nn.Buffer(torch.ones(2)),
+            torch.nn.Parameter(torch.ones(2)),
+            torch.ones(2),
+        ]
+        others.append(torch.ones(2).as_subclass(Own))
+        fn, module = decorate(kinds), Holding()
+        found = [fn(torch.ones(2), each) for each in others]
+        marked._is_param = True
+        found += [fn(torch.ones(2), each) for each in others]
+        del marked._is_param
+        marked._is_buffer = True
+        found += [fn(torch.ones(2), each) for each in others]
+        return found, decorate(module)(torch.ones(2))
+
+    check.script(script)

@@ -209,12 +209,11 @@ def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
     if hook is type.__instancecheck__ or _is_opaque_of_torch(klass):
         return klass in cls.__mro__ or (stated is not None and klass in stated.__mro__)
     if isinstance(obj, TensorVariable) and module_name(klass).startswith("torch"):
-        if klass is torch.nn.Parameter:
-            return issubclass(cls, torch.nn.Parameter)
         if klass in _TENSOR_TYPES:
             return str(obj.meta.dtype) in _TENSOR_TYPES[klass]
-        return issubclass(cls, klass)
-    settled = _known_abc(meta)
+        if klass not in _MARKING or issubclass(cls, klass):
+            return issubclass(cls, klass)
+    settled = _known_abc(meta) and klass not in _MARKING
     if settled and klass in cls.__mro__ and _has_no_subclass_hook(klass):
         return True
     if isinstance(hook, types.FunctionType) and not settled:
@@ -225,6 +224,10 @@ def _instance_of(tracer: Tracer, obj: Variable, cls: type, klass: Any) -> bool:
     if stated is not None:
         unsupported(reasons.UNKNOWN_OPERATION, f"isinstance() of {obj.describe()}, a proxy")
     return _ask_abstract(tracer, cls, klass, type_source_of(tracer, obj))
+
+
+# Classes of which an attribute of the tensor makes it an instance, too.
+_MARKING = (torch.nn.Parameter, torch.nn.Buffer)
 
 
 def _is_opaque_of_torch(klass: type) -> bool:
