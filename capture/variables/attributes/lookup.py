@@ -151,9 +151,19 @@ def object_getattr(
         elif isinstance(getattr_, types.FunctionType):
             fn = tracer.wrap_static(getattr_, where)
             return tracer.call(fn, [obj, ConstantVariable(name)], {})
+        elif is_borrowed(getattr_, "__getattr__"):
+            pin(tracer, where, getattr_)
+            fn = bind(tracer, getattr_, where, obj, cls, "__getattr__")
+            return tracer.call(fn, [ConstantVariable(name)], {})
         elif getattr_ is not MISSING:
             unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
     tracer.raise_error(AttributeError, f"{type_name(cls)!r} object has no attribute {name!r}")
+
+
+def is_borrowed(raw: Any, name: str) -> bool:
+    """True for a method in C under another name: ``__getattr__ = dict.__getitem__``."""
+    kinds = (types.MethodDescriptorType, types.WrapperDescriptorType)
+    return type(raw) in kinds and raw.__name__ != name
 
 
 def module_member(tracer: Tracer, obj: ObjectVariable, name: str) -> Variable | None:

@@ -15,6 +15,8 @@ from capture.guards.kinds import TypeIs
 from capture.sources import InstanceDictSource, PropertySource
 from capture.variables.attributes.lookup import (
     MODULE_STORES,
+    bind,
+    is_borrowed,
     is_data_descriptor,
     load_attr,
     pin,
@@ -79,6 +81,10 @@ def store_attr(tracer: Tracer, obj: Variable, name: str, value: Variable) -> Non
     elif setter is object.__setattr__ or _plain_setattr(setter):
         pin(tracer, where, setter)
         object_setattr(tracer, obj, name, value)
+    elif is_borrowed(setter, "__setattr__"):
+        pin(tracer, where, setter)
+        fn = bind(tracer, setter, where, obj, cls, "__setattr__")
+        tracer.call(fn, [ConstantVariable(name), value], {})
     else:
         unsupported(reasons.SIDE_EFFECT, f"assignment to {cls.__name__}.{name}")
 
@@ -246,5 +252,12 @@ def delete_attr(tracer: Tracer, obj: Variable, name: str) -> None:
     deleter, where = type_attribute(tracer, cls, type_source_of(tracer, obj), "__delattr__")
     if isinstance(deleter, types.FunctionType):
         tracer.call(tracer.wrap_static(deleter, where), [obj, ConstantVariable(name)], {})
-    else:
+    elif is_borrowed(deleter, "__delattr__"):
+        pin(tracer, where, deleter)
+        fn = bind(tracer, deleter, where, obj, cls, "__delattr__")
+        tracer.call(fn, [ConstantVariable(name)], {})
+    elif deleter in (object.__delattr__, BaseException.__delattr__):
+        pin(tracer, where, deleter)
         object_setattr(tracer, obj, name, DELETED)
+    else:
+        unsupported(reasons.SIDE_EFFECT, f"deletion of {cls.__name__}.{name}")
