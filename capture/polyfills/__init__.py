@@ -30,6 +30,7 @@ from capture.polyfills import (
     containers,
     copying,
     exceptions,
+    heaps,
     itertools,
     sorting,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "copying",
     "exceptions",
     "functools_polyfills",
+    "heaps",
     "is_pure",
     "is_pure_method",
     "itertools",

@@ -1,4 +1,4 @@
-"""Holds equivalents of the functions of ``bisect`` that search.
+"""Holds equivalents of the functions of ``bisect``.
 
 Must not know the interpreter, variables or torch.
 """
@@ -48,3 +48,19 @@ def bisect_left(
         else:
             hi = middle
     return lo
+
+
+@polyfill_of(bisect.insort_right)
+def insort_right(
+    a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Callable[[Any], Any] | None = None
+) -> None:
+    """insort_right(): insert behind what is not greater."""
+    a.insert(bisect_right(a, x if key is None else key(x), lo, hi, key=key), x)
+
+
+@polyfill_of(bisect.insort_left)
+def insort_left(
+    a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Callable[[Any], Any] | None = None
+) -> None:
+    """insort_left(): insert before what is not less."""
+    a.insert(bisect_left(a, x if key is None else key(x), lo, hi, key=key), x)

@@ -30,6 +30,7 @@ from capture.variables.containers import (
 )
 from capture.variables.functions import GeneratorVariable, IteratorVariable
 from capture.variables.length_hints import ask_length
+from capture.variables.mixed_enums import plain_value
 from capture.variables.objects import (
     ClassVariable,
     ObjectVariable,
@@ -52,7 +53,7 @@ _DICT_ITERATORS: dict[str, type] = {
 
 def get_iter(tracer: Tracer, obj: Variable) -> Variable:
     """``iter(obj)``."""
-    obj = obj.realize(tracer)
+    obj = plain_value(obj.realize(tracer), "__iter__")
     if isinstance(obj, (IteratorVariable, GeneratorVariable)):
         return obj
     if isinstance(obj, ScalarVariable):

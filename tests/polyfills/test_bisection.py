@@ -31,3 +31,19 @@ def test_errors_are_those_of_the_original(original, ours) -> None:  # type: igno
         with pytest.raises(type(expected.value)) as actual:
             ours(*arguments)
         assert str(actual.value) == str(expected.value)
+
+
+@pytest.mark.parametrize(
+    ("original", "ours"),
+    [(bisect.insort_left, bisection.insort_left), (bisect.insort_right, bisection.insort_right)],
+)
+def test_insertions_are_those_of_the_original(original, ours) -> None:  # type: ignore[no-untyped-def]
+    for items in ([], [1], [1, 1.0, 2, 5]):
+        for x in (True, 1, 2.0, 7):
+            expected, actual = [*items], [*items]
+            original(expected, x)
+            ours(actual, x)
+            assert list(map(repr, actual)) == list(map(repr, expected))
+            original(expected, x, 0, 1, key=lambda i: i)
+            ours(actual, x, 0, 1, key=lambda i: i)
+            assert list(map(repr, actual)) == list(map(repr, expected))

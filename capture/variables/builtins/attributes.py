@@ -21,6 +21,7 @@ from capture.variables.base import (
 from capture.variables.builtins.registry import Args, Kwargs, rule
 from capture.variables.constant import FALSE, NONE, TRUE, ConstantVariable, boolean
 from capture.variables.containers import ListVariable
+from capture.variables.mixed_enums import plain_value
 from capture.variables.objects import ClassVariable, ObjectVariable, is_static_type
 from capture.variables.tensor import TensorVariable
 from capture.variables.tensor_attributes import tensor_has_attr
@@ -29,7 +30,7 @@ from capture.variables.weak import through_proxy
 
 @rule(getattr)
 def _getattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    name = tracer.as_python(args[1])
+    name = tracer.as_python(plain_value(args[1]))
     if type(name) is not str:
         return None
     if len(args) == 2:
@@ -44,7 +45,7 @@ def _getattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 
 @rule(hasattr)
 def _hasattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    name = tracer.as_python(args[1])
+    name = tracer.as_python(plain_value(args[1]))
     if type(name) is not str:
         return None
     if isinstance(args[0], TensorVariable):
@@ -60,7 +61,7 @@ def _hasattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 
 @rule(setattr)
 def _setattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    name = tracer.as_python(args[1])
+    name = tracer.as_python(plain_value(args[1]))
     if type(name) is not str:
         return None
     store_attr(tracer, through_proxy(tracer, args[0]), name, args[2])
@@ -69,7 +70,7 @@ def _setattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 
 @rule(delattr)
 def _delattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    name = tracer.as_python(args[1])
+    name = tracer.as_python(plain_value(args[1]))
     if type(name) is not str:
         return None
     delete_attr(tracer, through_proxy(tracer, args[0]), name)
@@ -96,7 +97,7 @@ def _object_delattr(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | No
 
 @rule(object.__getattribute__)
 def _object_getattribute(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    name = tracer.as_python(args[1])
+    name = tracer.as_python(plain_value(args[1]))
     if type(name) is not str:
         return None
     obj = args[0]

@@ -14,7 +14,7 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.variables.attributes import load_attr, load_special, type_source_of
-from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
+from capture.variables.base import MISSING, ObservedException, Tracer, Variable, stamp, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import (
     DictVariable,
@@ -24,6 +24,7 @@ from capture.variables.containers import (
     TupleVariable,
 )
 from capture.variables.iteration import items_of
+from capture.variables.mixed_enums import plain_value
 from capture.variables.objects import (
     ClassVariable,
     ObjectVariable,
@@ -60,6 +61,9 @@ def binary_op(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> V
             return result
         symbol = symbol[:-1]
     fn, name, reflected = BINARY[symbol]
+    plain = plain_value(left, name), plain_value(right, reflected)
+    if plain != (left, right) and _meet_in_c(symbol, *plain):
+        return _of_members(tracer, written, (left, right), plain)
     if isinstance(left, TensorVariable) or isinstance(right, TensorVariable):
         if is_tensor_operand(left) and is_tensor_operand(right):
             return tracer.graph_call("call_function", fn, [left, right], {})
@@ -81,6 +85,34 @@ def binary_op(tracer: Tracer, symbol: str, left: Variable, right: Variable) -> V
     if result is not None:
         return result
     return dispatch_binary(tracer, symbol, written, name, reflected, left, right)
+
+
+def _meet_in_c(symbol: str, left: Variable, right: Variable) -> bool:
+    """True if C code sees both operands: it takes a member of an enum for its number or text."""
+    if (
+        symbol == "%"
+        and isinstance(left, ConstantVariable)
+        and isinstance(left.value, (str, bytes))
+    ):
+        return False  # the text of the member is asked for
+    repeated = (left, right) if symbol == "*" else ()
+    return all(
+        is_tensor_operand(v)
+        or (v in repeated and isinstance(v, SequenceVariable) and v.cls in (list, tuple))
+        for v in (left, right)
+    )
+
+
+def _of_members(
+    tracer: Tracer, written: str, given: tuple[Variable, Variable], plain: tuple[Variable, Variable]
+) -> Variable:
+    try:
+        return binary_op(tracer, written, *plain)
+    except ObservedException as signal:
+        if not issubclass(signal.exception.python_type(), TypeError):
+            raise
+    names = " and ".join(v.python_type().__name__ for v in given)
+    unsupported(reasons.UNKNOWN_OPERATION, f"`{written}` on {names}")
 
 
 def is_tensor_operand(v: Variable) -> bool:
@@ -314,8 +346,8 @@ def _is_repeatable(v: Variable) -> bool:
 
 def unary_op(tracer: Tracer, symbol: str, operand: Variable) -> Variable:
     """``-x``, ``+x`` or ``~x``."""
-    operand = operand.realize(tracer)
     fn, name = UNARY[symbol]
+    operand = plain_value(operand.realize(tracer), name)
     if isinstance(operand, TensorVariable):
         return tracer.graph_call("call_function", fn, [operand], {})
     if isinstance(operand, ConstantVariable):

@@ -33,6 +33,7 @@ from capture.variables.containers import (
 from capture.variables.functions import BuiltinVariable, MethodVariable
 from capture.variables.identities import IdentityVariable, same_address
 from capture.variables.iteration import items_of, iterator_or, next_item
+from capture.variables.mixed_enums import plain_value
 from capture.variables.objects import (
     ClassVariable,
     ObjectVariable,
@@ -61,6 +62,9 @@ def contains(tracer: Tracer, container: Variable, item: Variable) -> Variable:
         return boolean(
             truth(tracer, tracer.call(tracer.wrap_static(raw, where), [container, item], {}))
         )
+    container = plain_value(container, "__contains__")
+    if isinstance(container, ConstantVariable) and isinstance(container.value, (str, bytes)):
+        item = plain_value(item)
     if isinstance(item, ScalarVariable) and _is_none_of(tracer, container, item):
         return FALSE
     if isinstance(container, ConstantVariable) and isinstance(

@@ -27,6 +27,7 @@ from capture.variables.containers import (
     TupleVariable,
 )
 from capture.variables.iteration import sequence_of
+from capture.variables.mixed_enums import plain_value
 from capture.variables.objects import (
     ClassVariable,
     ObjectVariable,
@@ -42,7 +43,7 @@ from capture.variables.tensor import TensorVariable
 
 def index_value(tracer: Tracer, v: Variable) -> int | None:
     """A Python int used as an index, or None."""
-    v = v.realize(tracer)
+    v = plain_value(v.realize(tracer), "__index__")
     if isinstance(v, ScalarVariable):
         v = v.specialize(tracer)
     if isinstance(v, ConstantVariable) and isinstance(v.value, int):
@@ -79,7 +80,7 @@ def python_slice(tracer: Tracer, v: SliceVariable) -> slice | None:
 
 def getitem(tracer: Tracer, obj: Variable, key: Variable) -> Variable:
     """``obj[key]``."""
-    obj, key = obj.realize(tracer), key.realize(tracer)
+    obj, key = plain_value(obj.realize(tracer), "__getitem__"), key.realize(tracer)
     if isinstance(obj, TensorVariable):
         if isinstance(key, TupleVariable) and key.cls is tuple:
             key.items(tracer)
@@ -99,6 +100,7 @@ def getitem(tracer: Tracer, obj: Variable, key: Variable) -> Variable:
         if type(raw) in (types.WrapperDescriptorType, types.MethodDescriptorType):
             return dict_getitem(tracer, obj, key)
     elif isinstance(obj, ConstantVariable):
+        key = plain_value(key, "__index__")
         if isinstance(key, ScalarVariable):
             key = key.specialize(tracer)
         if isinstance(key, SliceVariable):

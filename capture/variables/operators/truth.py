@@ -26,6 +26,7 @@ from capture.variables.functions import (
     FunctionVariable,
     MethodVariable,
 )
+from capture.variables.mixed_enums import plain_value
 from capture.variables.objects import (
     ClassVariable,
     ModuleVariable,
@@ -77,6 +78,9 @@ def truth(tracer: Tracer, v: Variable) -> bool:
             return True
         return bool(v.value)
     if isinstance(v, ObjectVariable):
+        plain = plain_value(v, "__bool__", "__len__")
+        if plain is not v:
+            return truth(tracer, plain)
         source = type_source_of(tracer, v)
         raw, where = type_attribute(tracer, v.cls, source, "__bool__")
         if isinstance(raw, types.FunctionType):
@@ -126,7 +130,7 @@ def dict_truth(tracer: Tracer, v: DictVariable) -> bool:
 
 def length(tracer: Tracer, v: Variable) -> Variable:
     """``len(v)``."""
-    v = v.realize(tracer)
+    v = plain_value(v.realize(tracer), "__len__")
     if isinstance(v, ConstantVariable):
         return fold(tracer, len, v.value)
     if isinstance(v, TensorVariable):
