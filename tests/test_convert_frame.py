@@ -118,6 +118,17 @@ def test_breaks_are_counted_with_the_line():
     assert record.user_location.endswith(f":{f.__code__.co_firstlineno + 1}")
 
 
+def test_guards_are_logged_in_words_however_large_a_number_is(caplog):
+    def f(x, n):
+        return x + 1 if n > 5 else x - 1
+
+    caplog.set_level(logging.INFO, logger="capture.guards")
+    with capture.config.patch(suppress_errors=False):
+        capture.compile(f, backend="eager", dynamic=False)(torch.ones(2), 10**5000)
+    assert "  n == 0x31e20801" in caplog.text
+    assert "  x: torch.float32 (2)" in caplog.text
+
+
 def test_lists_changed_under_one_name_are_guarded_against_aliasing(check):
     def f(x, a, b, c):
         a.append(x + 1)

@@ -439,8 +439,8 @@ class Piece:
         tracer.guard_sizes()
         tree = tracer.guards.compile(captures)
         if _guards.enabled:
-            _guards.info("%s\n%s", self.name, "\n".join(f"  {g}" for g in tracer.guards))
-        if _effects.enabled:
+            _guards.info("%s\n%s", self.name, "\n".join(f"  {g.describe()}" for g in tracer.guards))
+        if _effects.enabled and tracer.effects.journal:
             journal = "\n".join(f"  {effect}" for effect in tracer.effects.journal)
             _effects.info("%s\n%s", self.name, journal)
         entry = Entry(
