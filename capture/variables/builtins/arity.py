@@ -90,6 +90,9 @@ def _misfit(
     try:
         if owner is not None and given:
             arguments[0] = owner()
+    except TypeError:
+        unsupported(reasons.UNCAUGHT_EXCEPTION, f"A TypeError about the arguments of {value}")
+    try:
         value(*arguments, **dict.fromkeys(names))
     except TypeError as error:
         tracer.raise_real(error)
@@ -176,6 +179,7 @@ _KNOWN: dict[Any, _Shape] = {
     collections.deque: (0, 2, frozenset({"iterable", "maxlen"})),
     int: (0, 2, frozenset({"base"})),
     str: (0, 3, frozenset({"object", "encoding", "errors"})),
+    collections.OrderedDict.pop: (2, 3, frozenset({"key", "default"})),
     dict: (0, 1, None),
     collections.OrderedDict: (0, 1, None),
     collections.defaultdict: (0, 2, None),

@@ -19,7 +19,7 @@ from capture.variables.base import MISSING, FrameRequest, Tracer, Variable, unsu
 from capture.variables.builtins import arity
 from capture.variables.builtins.folding import fold_pure
 from capture.variables.builtins.registry import PYTHON_RULES, RULES
-from capture.variables.constant import ConstantVariable
+from capture.variables.constant import ConstantVariable, ScalarVariable
 from capture.variables.containers import DictVariable, SequenceVariable, SetVariable, TupleVariable
 from capture.variables.functions import BuiltinVariable, FunctionVariable
 from capture.variables.marks import DISABLE, GRAPH, patched
@@ -116,7 +116,10 @@ def call_slot(
     name = value.__name__
     if name in _OPERATOR_SLOTS and len(args) == 2 and not isinstance(args[0], TensorVariable):
         symbol, swap = _OPERATOR_SLOTS[name]
-        if isinstance(args[0], (ConstantVariable, SequenceVariable, SetVariable)):
+        taken = _takes(args[0], args[1], "r%" if swap and symbol == "%" else symbol)
+        if taken is False:
+            return ConstantVariable(NotImplemented)
+        if taken:
             left, right = (args[1], args[0]) if swap else (args[0], args[1])
             return operators.binary_op(tracer, symbol, left, right)
     if name in _COMPARE_SLOTS and len(args) == 2:
@@ -124,6 +127,35 @@ def call_slot(
         compare = operators.COMPARE[symbol][0]
         return operators.container_compare(tracer, symbol, compare, args[0], args[1])
     return None
+
+
+def _takes(receiver: Variable, other: Variable, symbol: str) -> bool | None:
+    """Whether a slot in C computes with the other operand, or says NotImplemented; None: unsure."""
+    if isinstance(receiver, ConstantVariable) and isinstance(receiver.value, _NUMBERS):
+        if isinstance(other, ConstantVariable):
+            numbers = isinstance(other.value, _NUMBERS)
+            return numbers and _rank(other.value) <= _rank(receiver.value)
+        if isinstance(other, ScalarVariable):
+            return True if type(receiver.value) is other.python_type() else None
+        return None if issubclass(other.python_type(), _NUMBERS) else False
+    if isinstance(receiver, SetVariable):
+        return isinstance(other, SetVariable)
+    if isinstance(receiver, SequenceVariable) or (
+        isinstance(receiver, ConstantVariable) and isinstance(receiver.value, (str, bytes))
+    ):
+        if symbol == "*":
+            known = isinstance(other, ConstantVariable) and isinstance(other.value, int)
+        else:
+            known = symbol == "%" or receiver.python_type() is other.python_type()
+        return True if known else None  # else it raises an error of its own
+    return None
+
+
+_NUMBERS = (int, float, complex)
+
+
+def _rank(number: Any) -> int:
+    return next(i for i, kind in enumerate(_NUMBERS) if isinstance(number, kind))
 
 
 _OPERATOR_SLOTS = {

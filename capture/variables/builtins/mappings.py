@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import types
+from typing import NoReturn
 
 from capture import break_reasons as reasons
 from capture.variables import operators
@@ -49,7 +50,9 @@ def fill_dict(
                 target.set(tracer, key, operators.getitem(tracer, source, key))
         else:
             for number, pair in enumerate(items_of(tracer, source)):
-                parts = _pair_of(tracer, pair, number)
+                parts = _pair_of(tracer, target, pair, number)
+                if len(parts) != 2 and issubclass(target.cls, collections.OrderedDict):
+                    unsupported(reasons.UNCAUGHT_EXCEPTION, "A ValueError of an ordered dict")
                 if len(parts) != 2:
                     text = f"element #{number} has length {len(parts)}; 2 is required"
                     tracer.raise_error(ValueError, f"dictionary update sequence {text}")
@@ -58,7 +61,9 @@ def fill_dict(
         target.set(tracer, ConstantVariable(name), value)
 
 
-def _pair_of(tracer: Tracer, pair: Variable, number: int) -> list[Variable]:
+def _pair_of(tracer: Tracer, target: DictVariable, pair: Variable, number: int) -> list[Variable]:
+    if issubclass(target.cls, collections.OrderedDict):
+        return iterate(tracer, pair)
     try:
         return sequence_of(tracer, pair, "")
     except ObservedException as signal:  # wherever it comes from: its text is lost
@@ -156,6 +161,14 @@ def _setdefault(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     return default
 
 
+def _lacks(tracer: Tracer, target: DictVariable, key: Variable) -> NoReturn:
+    """Raise about a key that is missing: an ordered dict takes a tuple for all the arguments."""
+    parts = (tuple, type(None))
+    if issubclass(target.cls, collections.OrderedDict) and issubclass(key.python_type(), parts):
+        unsupported(reasons.UNCAUGHT_EXCEPTION, "A KeyError of an ordered dict")
+    tracer.raise_error(KeyError, key)
+
+
 @rule(dict.pop, collections.OrderedDict.pop)
 def _dict_pop(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     target = _dict_of(args)
@@ -165,19 +178,20 @@ def _dict_pop(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
         return found
     if len(args) > 2 or "default" in kwargs:
         return args[2] if len(args) > 2 else kwargs["default"]
-    tracer.raise_error(KeyError, args[1])
+    _lacks(tracer, target, args[1])
 
 
 @rule(dict.popitem, collections.OrderedDict.popitem)
 def _popitem(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     target = _dict_of(args)
     last = tracer.as_python(args[1] if len(args) > 1 else kwargs.get("last", TRUE))
+    if last is MISSING:
+        return None
     entries = target.load(tracer)
     if not entries:
-        tracer.raise_error(
-            KeyError,
-            "dictionary is empty" if target.cls is not dict else "popitem(): dictionary is empty",
-        )
+        ordered = issubclass(target.cls, collections.OrderedDict)
+        text = "dictionary is empty" if ordered else "popitem(): dictionary is empty"
+        tracer.raise_error(KeyError, text)
     key = list(entries)[-1 if last else 0]
     entry = entries[key]
     target.delete_hashed(tracer, key, entry[0])
@@ -231,7 +245,7 @@ def _move_to_end(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if last is MISSING:
         return None
     if not _dict_of(args).move_to_end(tracer, args[1], bool(last)):
-        tracer.raise_error(KeyError, args[1])
+        _lacks(tracer, _dict_of(args), args[1])
     return NONE
 
 

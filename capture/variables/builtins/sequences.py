@@ -15,6 +15,7 @@ from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, r
 from capture.variables.constant import FALSE, NONE, ConstantVariable, boolean, is_none
 from capture.variables.containers import ListVariable, SequenceVariable, TupleVariable
 from capture.variables.iteration import get_iter, items_of, iterate, listed
+from capture.variables.objects import lookup_mro
 
 
 @rule(list)
@@ -57,8 +58,11 @@ def _list_init(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     target = args[0]
     if not isinstance(target, ListVariable) or kwargs:
         return None
-    items = _contents(tracer, args[1]) if len(args) > 1 else []
-    target.change(tracer)[:] = items
+    source = args[1] if len(args) > 1 else ListVariable([])
+    if source is target:
+        return None
+    target.change(tracer)[:] = []  # also if the source turns out to be no iterable
+    target.change(tracer)[:] = _contents(tracer, source)
     return NONE
 
 
@@ -254,6 +258,8 @@ def _iadd(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 
 @rule(list.__imul__, collections.deque.__imul__)
 def _imul(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    if lookup_mro(args[1].python_type(), "__index__")[0] is MISSING:
+        return None
     return operators.binary_op(tracer, "*=", list_of(args), args[1])
 
 
