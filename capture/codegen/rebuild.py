@@ -31,6 +31,7 @@ from capture.variables.containers import (
 )
 from capture.variables.exceptions import static_base
 from capture.variables.functions import (
+    BINDING,
     BuiltinVariable,
     CellVariable,
     FunctionVariable,
@@ -395,7 +396,7 @@ def _cell(cg: Codegen, v: CellVariable) -> str:
 def _method(cg: Codegen, v: MethodVariable) -> str:
     fn = v.fn
     if isinstance(fn, BuiltinVariable):
-        if isinstance(fn.value, types.FunctionType):
+        if not isinstance(fn.value, BINDING):  # made by ``types.MethodType``
             method = cg.const(types.MethodType, "method_type")
             return cg.temp(f"{method}({cg.const(fn.value)}, {cg.ref(v.instance)})")
         getter = cg.const(type(fn.value).__get__, "bind")

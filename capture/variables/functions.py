@@ -89,6 +89,10 @@ class FunctionVariable(ObjectVariable):
         return self.qualname
 
 
+#: Types of methods in C, which bind themselves.
+BINDING = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
+
+
 class MethodVariable(Variable):
     """A bound method: of a Python function, or of a C method descriptor."""
 
@@ -102,9 +106,9 @@ class MethodVariable(Variable):
 
     def python_type(self) -> type:
         """The exact Python type of the value."""
-        if isinstance(self.fn, BuiltinVariable):
+        if isinstance(self.fn, BuiltinVariable) and isinstance(self.fn.value, BINDING):
             return types.MethodWrapperType if self.fn.is_slot else types.BuiltinMethodType
-        return types.MethodType
+        return types.MethodType  # ``types.MethodType`` binds any other callable, too
 
     def describe(self) -> str:
         """A short text for messages."""

@@ -65,6 +65,7 @@ from capture.variables.containers import (
     set_has_constants,
 )
 from capture.variables.functions import (
+    BINDING,
     BuiltinVariable,
     CellVariable,
     FunctionVariable,
@@ -180,6 +181,9 @@ def wrap_object(tracer: Tracer, kind: type, value: Any, source: Source) -> Varia
     if kind in _DESCRIPTORS:
         tracer.guard(IdIs(source, value))
         return BuiltinVariable(value, source)
+    if kind is types.MethodType and isinstance(value.__func__, BINDING):
+        tracer.guard(IdIs(source, value))
+        return ObjectVariable(kind, value, source)
     if kind is types.MethodType:
         tracer.guard(TypeIs(source, kind))
         fn = tracer.wrap(value.__func__, MethodFuncSource(source))

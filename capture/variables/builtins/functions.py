@@ -15,11 +15,14 @@ from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 from capture.variables.constant import NONE, ConstantVariable, boolean, is_none
 from capture.variables.functions import (
+    BINDING,
+    BuiltinVariable,
     CellVariable,
+    FunctionVariable,
     MethodVariable,
     PartialVariable,
 )
-from capture.variables.objects import ObjectVariable, lookup_mro
+from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro
 from capture.variables.weak import WeakVariable, referent
 
 
@@ -67,7 +70,14 @@ class IsDead:
 
 @rule(types.MethodType)
 def _method_type(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    return MethodVariable(args[0], args[1])
+    if kwargs or len(args) != 2 or is_none(args[1]):
+        return None
+    fn = args[0].realize(tracer)
+    if isinstance(fn, BuiltinVariable) and isinstance(fn.value, BINDING):
+        return None  # that is no bound method of C, which a variable of this kind stands for
+    if isinstance(fn, FunctionVariable | BuiltinVariable | MethodVariable | ClassVariable):
+        return MethodVariable(fn, args[1])
+    return None
 
 
 @rule(types.FunctionType.__get__)
