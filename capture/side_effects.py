@@ -191,11 +191,14 @@ class SideEffects:
             effect = self._last[place] = Effect("advance", target)
             self.journal.append(effect)
 
-    def warned(self, text: str, place: tuple[str, int], names: dict[str, Any]) -> None:
-        """A UserWarning was given, of a line of a module with these global names."""
+    def warned(
+        self, text: str, category: type[Warning], place: tuple[str, int], names: dict[str, Any]
+    ) -> None:
+        """A warning was given, of a line of a module with these global names."""
         self.tracer.mutations += 1
         self._disturbed = True
-        self.journal.append(Effect("warning", ConstantVariable(None), names, (text, *place)))
+        value = (text, category, *place)
+        self.journal.append(Effect("warning", ConstantVariable(None), names, value))
 
     def cell_set(self, target: Variable) -> None:
         """A closure cell is written back in its last state."""

@@ -129,20 +129,23 @@ def _replay_advance(cg: Codegen, effect: Effect) -> None:
         cg.lines.append(f"{cg.const(_skip, 'skip')}({cg.ref(target)}, {target.position})")
 
 
-def _warn(text: str, file: str, line: int, names: dict[str, object]) -> None:
+def _warn(
+    text: str, category: type[Warning], file: str, line: int, names: dict[str, object]
+) -> None:
     """Give a warning as the program's line."""
     registry: Any = names.setdefault("__warningregistry__", {})
     module = names.get("__name__") or "<string>"
-    warnings.warn_explicit(text, UserWarning, file, line, str(module), registry)
+    warnings.warn_explicit(text, category, file, line, str(module), registry)
 
 
 hide(_warn.__code__)
 
 
 def _replay_warning(cg: Codegen, effect: Effect) -> None:
-    text, file, line = effect.value
-    names = cg.const(effect.key, "names")
-    cg.lines.append(f"{cg.const(_warn, 'warn')}({text!r}, {file!r}, {line}, {names})")
+    text, category, file, line = effect.value
+    kind, names = cg.const(category, "category"), cg.const(effect.key, "names")
+    warn = cg.const(_warn, "warn")
+    cg.lines.append(f"{warn}({text!r}, {kind}, {file!r}, {line}, {names})")
 
 
 REPLAY.update(

@@ -52,6 +52,7 @@ from capture.symbolic_convert.frame import Frame
 from capture.symbolic_convert.lifetimes import may_have_ended
 from capture.symbolic_convert.reachable import is_reachable
 from capture.symbolic_convert.registry import HANDLERS
+from capture.symbolic_convert.warned import warned_place
 from capture.variables import attributes, calls, conversion, iteration, operators
 from capture.variables.base import (
     MISSING,
@@ -229,12 +230,9 @@ class Translator:
                 return frame.location
         return self.frames[-1].location if self.frames else None
 
-    def user_place(self) -> tuple[tuple[str, int] | None, object]:
-        """File and line that the program, not torch, executes, and the global names there."""
-        for frame in reversed(self.frames):
-            if not frame.code.co_filename.startswith((_POLYFILLS, _TORCH)):
-                return (frame.code.co_filename, frame.line), frame.globals.value
-        return None, None
+    def warned_place(self, level: int | None) -> tuple[tuple[str, int] | None, dict[str, Any]]:
+        """File and line so many frames up, None: out of torch, and the global names there."""
+        return warned_place(self.frames, level, (_POLYFILLS, _TORCH))
 
     def guard_sizes(self) -> None:
         """Guard what was decided about symbolic sizes; the backend has had its say."""

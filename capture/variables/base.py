@@ -193,8 +193,10 @@ class Effects(Protocol):
     def note_hashed(self, key: Variable) -> None:
         """Code of the program hashed a key."""
 
-    def warned(self, text: str, place: tuple[str, int], names: dict[str, Any]) -> None:
-        """A UserWarning was given, of a line of a module with these global names."""
+    def warned(
+        self, text: str, category: type[Warning], place: tuple[str, int], names: dict[str, Any]
+    ) -> None:
+        """A warning was given, of a line of a module with these global names."""
 
     def undisturbed(self, what: str) -> AbstractContextManager[None]:
         """Break if what runs inside writes to an object that is older than this."""
@@ -348,8 +350,8 @@ class Tracer(Protocol):
     def cut(self, ordinal: int) -> NoReturn:
         """Start again, knowing that this hook changes gradients."""
 
-    def user_place(self) -> tuple[tuple[str, int] | None, object]:
-        """File and line that the program, not torch, executes, and the global names there."""
+    def warned_place(self, level: int | None) -> tuple[tuple[str, int] | None, dict[str, Any]]:
+        """File and line so many frames up, None: out of torch, and the global names there."""
 
     def attempt(self, run: Callable[[], None]) -> bool:
         """Execute what the program does not do here, to learn about it; False if it cannot be."""

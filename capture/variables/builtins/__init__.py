@@ -26,6 +26,7 @@ from capture.variables.builtins import (
     sequences,
     sets,
     threads,
+    warned,
     weak,
 )
 from capture.variables.builtins.classes import class_list, native_new
@@ -62,5 +63,6 @@ __all__ = [
     "sets",
     "threads",
     "to_text",
+    "warned",
     "weak",
 ]
