@@ -92,7 +92,10 @@ def _is_a_frontends(callback: Any) -> bool:
 
 
 def _holds(value: Any) -> bool:
-    return type(value) not in _HOLDS_NOTHING and not issubclass(type(value), type)
+    kind = type(value)
+    if kind is list or kind is tuple:  # learning rates, sizes
+        return any(type(item) not in _HOLDS_NOTHING for item in value)
+    return kind not in _HOLDS_NOTHING and not issubclass(kind, type)
 
 
 def _kept(root: Frame) -> set[int]:

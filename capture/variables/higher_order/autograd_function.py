@@ -141,9 +141,12 @@ def _is_fixed(tracer: Tracer, v: Variable) -> bool:
 
 
 def _fixed(tracer: Tracer, v: Variable) -> Variable:
-    """Numbers that change from call to call are constants here: ``forward`` may do anything."""
+    """Integers that change from call to call are constants here: ``forward`` may do anything.
+
+    A changing float is one to ``forward`` and ``backward`` as well, which are executed with it.
+    """
     v = v.realize(tracer)
-    if isinstance(v, ScalarVariable):
+    if isinstance(v, ScalarVariable) and v.python_type() is not float:
         return v.specialize(tracer)
     if isinstance(v, (TupleVariable, ListVariable)):
         for item in v.items(tracer):
