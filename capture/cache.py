@@ -38,6 +38,8 @@ class FrameFamily:
     """Whether a piece worked on a tensor."""
     takes_data: bool = True
     """False once the backend refused numbers and sizes that depend on data."""
+    takes_whole: bool = True
+    """False once the backend refused to write all or nothing."""
 
 
 @dataclass

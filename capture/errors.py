@@ -179,6 +179,13 @@ class DataRefused(Signal):
     """
 
 
+class WholeRefused(Signal):
+    """Raised by a backend that cannot promise that a graph which raises has written to nothing.
+
+    The piece is captured again, with breaks in front of what may raise behind a write.
+    """
+
+
 class SkipFrame(Signal):
     """Gives up the whole frame: it runs eagerly, now and later."""
 

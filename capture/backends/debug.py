@@ -6,7 +6,13 @@ from torch import Tensor, fx
 
 from capture import logs
 from capture.backends.boxed import takes_boxed_graph
-from capture.backends.registry import Backend, CompiledFn, lookup_backend, register_backend
+from capture.backends.registry import (
+    Backend,
+    CompiledFn,
+    is_all_or_nothing,
+    lookup_backend,
+    register_backend,
+)
 
 __all__ = ["GraphCounter", "debug", "op_count"]
 
@@ -28,6 +34,7 @@ class GraphCounter:
         self.inner = lookup_backend(inner)
         self.takes_boxed_graph = takes_boxed_graph(self.inner)
         self.keeps_order = getattr(self.inner, "keeps_order", False)
+        self.all_or_nothing = is_all_or_nothing(self.inner)
         self.graphs: list[fx.GraphModule] = []
         self.calls = 0
 

@@ -22,6 +22,7 @@ __all__ = [
     "Backend",
     "CompiledFn",
     "backend_name",
+    "is_all_or_nothing",
     "list_backends",
     "lookup_backend",
     "register_backend",
@@ -129,6 +130,17 @@ def _takes_options(backend: Backend) -> bool:
         return True  # it will say so itself
     kinds = {parameter.kind for parameter in parameters.values()}
     return "options" in parameters or inspect.Parameter.VAR_KEYWORD in kinds
+
+
+def is_all_or_nothing(backend: object) -> bool:
+    """Tell whether a graph with ``meta["capture_whole"]`` writes to nothing if it raises.
+
+    A backend promises it by an attribute ``all_or_nothing``; for a graph that it cannot compile so
+    it raises ``WholeRefused``.
+    """
+    while isinstance(backend, functools.partial):
+        backend = backend.func
+    return bool(getattr(backend, "all_or_nothing", False))
 
 
 def backend_name(backend: object) -> str:

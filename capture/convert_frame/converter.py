@@ -28,6 +28,7 @@ from capture.errors import (
     Unsupported,
     UnsupportedPythonError,
     UserError,
+    WholeRefused,
 )
 from capture.guards.torch_kinds import state_is_foreign
 from capture.hiding import hide
@@ -125,6 +126,9 @@ class Converter:
                 continue
             except DataRefused:
                 family.takes_data = False
+                continue
+            except WholeRefused:
+                family.takes_whole = False
                 continue
             finally:
                 family.works = family.works or bool(piece.tracer.tensors)

@@ -17,6 +17,7 @@ import torch
 from capture import break_reasons as reasons
 from capture import counters, logs
 from capture._native import Break, Continue, Entry, Site
+from capture.backends import is_all_or_nothing
 from capture.cache import FrameFamily, History
 from capture.codegen import CannotRebuild, Codegen
 from capture.config import settings as config
@@ -88,6 +89,9 @@ class Piece:
         self.tracer = Translator(self.name, func, policy, attempts, self.family.run_loops)
         self.given = self.tracer.given  # by their place among the values
         self.tracer.graph.takes_data = self.family.takes_data and not static
+        self.tracer.failure.may_be_whole = self.family.takes_whole and is_all_or_nothing(
+            self.options.backend
+        )
         if not self.family.works:
             self.tracer.idle_limit = IDLE_LIMIT - self.family.idle
 
@@ -248,6 +252,8 @@ class Piece:
         """Break at the checks of a graph that writes to inputs, if its backend may write first."""
         tracer = self.tracer
         if not tracer.graph.mutates_inputs or getattr(self.options.backend, "keeps_order", False):
+            return
+        if tracer.failure.whole:
             return
         for ordinal in tracer.failure.expected:
             self.break_at[ordinal] = GraphBreak(
@@ -412,7 +418,7 @@ class Piece:
         if tracer.result is None:
             graph.asks_history = asks_for_history(tracer.frames, cg.outputs)
         if graph.num_ops or n_outputs:
-            compiled = graph.compile(cg.outputs, self.options.backend)
+            compiled = graph.compile(cg.outputs, self.options.backend, whole=tracer.failure.whole)
             fn, boxed, keys = compiled.fn, compiled.boxed, list(compiled.input_keys)
             gm = compiled.gm
             fn, keys = with_derived(fn, boxed, keys)

@@ -18,7 +18,7 @@ from capture import collector, logs
 from capture.backends.boxed import BoxedCodeGen, EitherWay, takes_boxed_graph
 from capture.backends.registry import backend_name
 from capture.config import settings
-from capture.errors import BackendCompilerFailed, DataRefused
+from capture.errors import BackendCompilerFailed, DataRefused, WholeRefused
 from capture.graph import fake, op_rules
 from capture.graph.arguments import Arguments
 from capture.graph.fx_adapter import (
@@ -345,6 +345,8 @@ class OutputGraph(GraphAutograd):
         outputs: Sequence[TensorValue | ScalarValue],
         backend: Callable[[fx.GraphModule, list[Any]], Callable[..., Any]],
         example_inputs: Sequence[Any] | None = None,
+        *,
+        whole: bool = False,
     ) -> CompiledGraph:
         """Finish the graph and have it compiled.
 
@@ -352,6 +354,7 @@ class OutputGraph(GraphAutograd):
             outputs: what the graph returns, as a tuple.
             backend: takes the module and the inputs that are left.
             example_inputs: one for each of ``inputs``; those given to ``add_input`` by default.
+            whole: if the compiled graph raises, it must have written to no input.
 
         Raises:
             BackendCompilerFailed: whatever the backend raises.
@@ -380,6 +383,7 @@ class OutputGraph(GraphAutograd):
         gm.meta["capture_mutates"] = self.mutates_inputs
         gm.meta["capture_data"] = self.data_sizes
         gm.meta["capture_asks_history"] = self.asks_history
+        gm.meta["capture_whole"] = whole
         gm.meta["capture_takes_data"] = self.takes_data and self.data_dependent
         self._log(gm)
         if settings.verify:
@@ -388,7 +392,7 @@ class OutputGraph(GraphAutograd):
         try:
             with collector.resumed():
                 fn = backend(gm, kept)
-        except DataRefused:
+        except (DataRefused, WholeRefused):
             raise
         except Exception as error:
             raise BackendCompilerFailed(name, error) from error

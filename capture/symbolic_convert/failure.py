@@ -3,6 +3,7 @@
 The program's handlers and state must see what eager would have left. Where nothing has changed yet
 the piece starts again in Python, from the values it began with, and Python raises. So:
 
+- a backend may promise that a graph which raises has written to nothing, if it is asked to;
 - random numbers that the graph drew are given back first;
 - a node that may raise on data, behind one that wrote to an input, ends the piece in front of it
   if somebody would notice: under a handler of the program, or behind a side effect;
@@ -66,6 +67,8 @@ class Failure:
         late_number: arithmetic on an optimizer's Python numbers comes behind such a one.
         exits: the ``__exit__`` of torch's context managers that were entered before the piece.
         expected: the numbers of the instructions whose branches the graph checks.
+        may_be_whole: the backend can make graphs that write to nothing if they raise.
+        whole: this graph must be such a one: then the piece starts again whatever it raises.
         grads: the writes to ``grad`` that stand in front of every node that may raise on data.
     """
 
@@ -77,6 +80,8 @@ class Failure:
         self.late_number = False
         self.exits: dict[Source, Variable] = {}
         self.grads: list[tuple[TensorVariable, Variable]] | None = None
+        self.may_be_whole = False
+        self.whole = False
 
     def note(
         self, tracer: Translator, target: Any, changed: bool, may_raise: bool, assumes: bool = False
@@ -96,8 +101,10 @@ class Failure:
         if may_raise:
             cares = handled or not (lenient or self._leaves_right(tracer.effects.journal))
             if tracer.graph.mutates_inputs and (cares or (self.matters and not lenient)):
-                tracer.mutations += 1
-                unsupported(reasons.WITHIN_GRAPH_ERROR, getattr(target, "__name__", target))
+                if not self.may_be_whole:
+                    tracer.mutations += 1
+                    unsupported(reasons.WITHIN_GRAPH_ERROR, getattr(target, "__name__", target))
+                self.whole = True
             self.matters = self.matters or cares
             if lenient:
                 self.late_number = self.late_number or changed
@@ -115,6 +122,8 @@ class Failure:
 
     def restart(self, graph: OutputGraph) -> bool | Callable[[BaseException], bool]:
         """Whether the piece starts again when its graph raises; a callable decides by what."""
+        if self.whole:
+            return True
         again = self._restart_on_data(graph)
         if again is True or not self.expected:
             return again

@@ -87,6 +87,7 @@ def aot_autograd(
 
         return EitherWay(compile_in_buckets(gm, example_inputs, compile_part))
 
+    backend.all_or_nothing = True  # type: ignore[attr-defined]
     return backend
 
 
@@ -114,9 +115,13 @@ def aot_eager(gm: fx.GraphModule, example_inputs: list[Tensor]) -> CompiledFn:
 
 
 aot_eager.keeps_order = True  # type: ignore[attr-defined]
+aot_eager.all_or_nothing = True  # type: ignore[attr-defined]
 
 
 @register_backend
 def aot_eager_decomp_partition(gm: fx.GraphModule, example_inputs: list[Tensor]) -> CompiledFn:
     """The same with core ATen operators and the partition that saves the least."""
     return _aot_eager_decomp_partition(gm, example_inputs)
+
+
+aot_eager_decomp_partition.all_or_nothing = True  # type: ignore[attr-defined]

@@ -58,7 +58,7 @@ def compile_in_buckets(
 ) -> CompiledFn:
     """Compile a graph in one piece, or, inside of DDP's forward, in one for each bucket."""
     buckets = active_buckets()
-    if buckets is None or not torch.is_grad_enabled():
+    if buckets is None or not torch.is_grad_enabled() or gm.meta.get("capture_whole"):
         return compile_part(gm, list(example_inputs))
     values = _values(gm, example_inputs)
     starts = [] if values is None else _cuts(gm, example_inputs, buckets, values)

@@ -24,7 +24,7 @@ from capture.backends.aot.toolchain import Boxed, Parts, Toolchain
 from capture.backends.aot.unknown_ops import reason_against
 from capture.backends.aot.writes import write_in_graph
 from capture.backends.boxed import boxed_forward
-from capture.errors import DataRefused
+from capture.errors import DataRefused, WholeRefused
 
 __all__ = ["Stage"]
 
@@ -47,8 +47,11 @@ class Stage:
         self.gm = for_symbols(with_checks(gm))
         self.toolchain = toolchain
         self.owned = dict([*gm.named_parameters(), *gm.named_buffers()])
-        self.eager: Boxed = functools.partial(boxed_forward(gm), gm)
-        self.eager._boxed_call = True  # type: ignore[attr-defined]
+        self.whole = bool(gm.meta.get("capture_whole"))
+        instead = _raise_instead if self.whole else boxed_forward(gm)
+        eager: Any = functools.partial(instead, gm)
+        eager._boxed_call = True
+        self.eager: Boxed = eager
 
     def compile(self, inputs: Sequence[Any]) -> Boxed:
         """Return the graph as a boxed function for inputs like these."""
@@ -179,6 +182,9 @@ class Stage:
         if self.gm.meta.get("capture_takes_data"):
             _artifact.info("breaks at what depends on data: %s", reason)
             raise DataRefused(reason)
+        if self.whole:
+            _artifact.info("breaks at what may raise behind a write: %s", reason)
+            raise WholeRefused(reason)
         _artifact.info("runs eagerly: %s", reason)
         return self.eager
 
@@ -325,7 +331,7 @@ class Stage:
         if parts.backward is not None:
             behind = tangents_behind(parts.backward)
             order = _order_of(parts.backward, saved, len(joint.differentiable))
-        if self.toolchain.writes_inputs:
+        if self.toolchain.writes_inputs and not self.whole:
             joint, copied = write_in_graph(joint, parts, copied)
         _artifact.info("forward graph\n%s", parts.forward.graph)
         if parts.backward is not None:
@@ -336,6 +342,11 @@ class Stage:
         if order is not None:
             backward = _reorder(backward, order)
         return joint, runtime.autograd_call(forward, backward, joint, copied, behind, again)
+
+
+def _raise_instead(gm: fx.GraphModule, inputs: list[Any]) -> Any:
+    """Raise for what would run eagerly: that writes as it goes. The program itself runs then."""
+    raise RuntimeError("capture: these inputs are not compiled for")
 
 
 def _saved(parts: Parts) -> list[fx.Node]:

@@ -59,4 +59,5 @@ def _with_settings(mode: str | None, options: Mapping[str, Any] | None) -> Backe
 
 
 # ``capture.compile`` checks and binds ``mode`` and ``options`` before anything is compiled.
+inductor.all_or_nothing = True  # type: ignore[attr-defined]
 inductor.with_settings = _with_settings  # type: ignore[attr-defined]

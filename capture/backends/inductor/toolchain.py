@@ -13,6 +13,7 @@ from capture.backends.aot.adapter import Decompositions
 from capture.backends.aot.random_ops import opaque_random
 from capture.backends.aot.toolchain import Boxed, Parts
 from capture.backends.inductor import adapter
+from capture.backends.inductor.alphas import write_out_alpha
 from capture.errors import CaptureError
 
 __all__ = ["InductorFailed", "InductorToolchain", "MissingCompiler"]
@@ -113,6 +114,8 @@ class InductorToolchain:
         pieces = [parts.forward] if parts.backward is None else [parts.forward, parts.backward]
         names = ["inference"] if parts.backward is None else ["forward", "backward"]
         texts = [_copy(piece.graph) for piece in pieces]
+        for piece in pieces:
+            write_out_alpha(piece, parts.mode)
         compiled: list[Boxed] = []
         with adapter.patched(self.settings), adapter.compiling(parts.mode):
             made = self._each(parts, pieces)
