@@ -26,7 +26,6 @@ from capture.guards.kinds import (
     IdIs,
 )
 from capture.guards.torch_kinds import StateIs, read_state
-from capture.instructions.ops import Op
 from capture.polyfills.optimizers import OPTIMIZERS
 from capture.side_effects import SideEffects
 from capture.sources import (
@@ -44,6 +43,7 @@ from capture.symbolic_convert import (
     local_names,
     raising,
     size_guards,
+    suspended,
 )
 from capture.symbolic_convert.attempts import Attempts
 from capture.symbolic_convert.dynamic import Policy, is_count
@@ -380,14 +380,8 @@ class Translator:
         return graph_calls.add_gradients(self, outputs, grad_outputs, inputs, options)
 
     def cleans_up(self, frame: Frame) -> bool:
-        """True if a suspended generator has a handler or ``with`` block to leave, or holds one."""
-        entry = frame.decoded.handler_at(max(frame.index - 1, 0))
-        if entry is not None and not _is_own_handler(frame, entry.target):
-            return True
-        for v in (*frame.stack, *frame.locals.values()):
-            if isinstance(v, LazyVariable) and type(v.value) is types.GeneratorType:
-                return True
-        return False
+        """True if a suspended generator has something to do when it is dropped."""
+        return suspended.cleans_up(self, frame)
 
     def stack_summary(self) -> Callable[[], str]:
         """What gives the user's lines that led to the current node, innermost last, when asked."""
@@ -726,12 +720,6 @@ class Translator:
         frame.stack.append(signal.exception)
         frame.index = entry.target
         return True
-
-
-def _is_own_handler(frame: Frame, target: int) -> bool:
-    """True for the handlers that the compiler puts around generators."""
-    inst = frame.instructions[target]
-    return inst.op in (Op.CLEANUP_THROW, Op.STOPITERATION_ERROR) or "STOPITERATION" in str(inst.arg)
 
 
 def _frames_left() -> int:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import itertools
 
 import pytest
@@ -655,3 +656,94 @@ def test_context_of_what_is_thrown_in(check, own, outer):
         return x + 1, log
 
     check(fn, (torch.ones(2),))
+
+
+class Places(collections.abc.Sequence):
+    """Iterated by the generator that ``Sequence`` has: it stands in a ``try`` block."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, i):
+        return self.items[i]
+
+
+def ignoring(items, log):
+    try:
+        try:
+            for item in items:
+                try:
+                    yield item
+                except (KeyError, ValueError) as error:
+                    log.append(str(error))
+        except TypeError:
+            log.append("type")
+    except IndexError:
+        return
+
+
+def noting(items, log):
+    try:
+        for item in items:
+            try:
+                yield item
+            except ValueError:
+                pass
+    except BaseException:
+        log.append("closed")
+        raise
+
+
+def finishing(items, log):
+    for item in items:
+        try:
+            yield item
+        finally:
+            log.append(f"left {item}")
+
+
+@pytest.mark.parametrize(
+    ("make", "captured"),
+    [
+        (lambda items, log: Places(items), True),
+        (ignoring, True),
+        (noting, False),
+        (finishing, False),
+    ],
+    ids=["sequence", "ignoring", "noting", "finishing"],
+)
+def test_generator_that_is_not_used_up(check, make, captured):
+    def fn(x, names):
+        log = []
+        found = {name: x * item for name, item in zip(names, make([1, 2, 3], log))}
+        first = next(iter(make([4, 5], log)))
+        return found, x + first, log
+
+    report = check(fn, (torch.ones(2), ["a", "b"]), (torch.ones(2), ["a"]), (torch.ones(2), []))
+    assert (report.breaks == []) is captured
+
+
+def test_name_of_an_exception_may_be_bound_anew(check):
+    def script(decorate):
+        space = {"KeyError": KeyError, "log": []}
+        exec(
+            "def each(items):\n"
+            "    for item in items:\n"
+            "        try:\n"
+            "            yield item\n"
+            "        except KeyError:\n"
+            "            log.append(item)\n"
+            "            raise\n"
+            "def first(x):\n"
+            "    return x * next(each([2, 3]))\n",
+            space,
+        )
+        fn = decorate(space["first"])
+        found = [fn(torch.ones(2)) for _ in range(2)]
+        space["KeyError"] = GeneratorExit
+        return found, fn(torch.ones(2)), space["log"]
+
+    check.script(script)
