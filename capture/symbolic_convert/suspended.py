@@ -50,12 +50,14 @@ def _passes_on(tracer: Translator, frame: Frame, index: int) -> int | None:
             names.append(code[index])
             index += 1
         index += code[index].op is Op.BUILD_TUPLE
-        test = [inst.op for inst in code[index : index + 3]]
-        if not names or test != [Op.CHECK_EXC_MATCH, Op.TO_BOOL, Op.POP_JUMP_IF_FALSE]:
+        if not names or code[index].op is not Op.CHECK_EXC_MATCH:
+            return None
+        index += 2 if code[index + 1].op is Op.TO_BOOL else 1  # not on 3.13
+        if code[index].op is not Op.POP_JUMP_IF_FALSE:
             return None
         if not all(_is_for_others(tracer, frame, inst.arg) for inst in names):
             return None
-        index = code[index + 2].target
+        index = code[index].target
     return index
 
 
