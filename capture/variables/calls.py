@@ -51,6 +51,7 @@ __all__ = ["bind_arguments", "contexts", "higher_order", "instantiate", "start_c
 _COROUTINES = 0x80 | 0x100 | 0x200  # CO_COROUTINE, CO_ITERABLE_COROUTINE, CO_ASYNC_GENERATOR
 _GENERATOR = 0x20
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
+_TYPE_CALL = type.__call__
 _MODULE_CALL = torch.nn.Module.__call__
 _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
 _GLOBAL_HOOKS = (
@@ -74,6 +75,10 @@ def start_call(
         if isinstance(fn, FunctionVariable):
             return call_function(tracer, fn, args, kwargs)
         if isinstance(fn, BuiltinVariable):
+            if fn.value is _TYPE_CALL and args and is_instance_maker(args[0].realize(tracer)):
+                made = args[0].realize(tracer)
+                assert isinstance(made, ClassVariable)
+                return instantiate(tracer, made, args[1:], kwargs, by_metaclass=True)
             return builtin_rules.call_builtin(tracer, fn, args, kwargs)
         if isinstance(fn, ClassVariable):
             return instantiate(tracer, fn, args, kwargs)
@@ -216,16 +221,26 @@ def raise_abstract(tracer: Tracer, cls_var: ClassVariable) -> None:
     )
 
 
+def is_instance_maker(cls_var: Variable) -> bool:
+    """True for a class that ``type.__call__`` makes an instance of: a metaclass has called it."""
+    return isinstance(cls_var, ClassVariable) and not issubclass(cls_var.value, type)
+
+
 def instantiate(
-    tracer: Tracer, cls_var: ClassVariable, args: list[Variable], kwargs: dict[str, Variable]
+    tracer: Tracer,
+    cls_var: ClassVariable,
+    args: list[Variable],
+    kwargs: dict[str, Variable],
+    *,
+    by_metaclass: bool = False,
 ) -> Variable | FrameRequest:
-    """``cls(*args, **kwargs)``: ``type.__call__``."""
+    """``cls(*args, **kwargs)``; ``by_metaclass``: its ``__call__`` asks for ``type.__call__``."""
     cls = cls_var.value
     rule = builtin_rules.class_rule(tracer, cls_var, args, kwargs)
     if rule is not None:
         return rule
     meta = type(cls)
-    if meta is not type:
+    if meta is not type and not by_metaclass:
         meta_call, where = meta_attribute(tracer, cls_var, "__call__")
         if isinstance(meta_call, types.FunctionType):
             fn = tracer.wrap_static(meta_call, where)

@@ -133,7 +133,9 @@ def class_getattr(tracer: Tracer, obj: ClassVariable, name: str) -> Variable:
             return MethodVariable(tracer.wrap_static(meta_raw, meta_source), obj)
         if type(meta_raw) in (types.MethodDescriptorType, types.WrapperDescriptorType):
             return MethodVariable(BuiltinVariable(meta_raw), obj)
-        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
+        if meta_source is None:
+            unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{cls.__name__}.{name}")
+        return bind_class_level(tracer, meta_raw, meta_source, obj, meta, name)
     hook, where = meta_attribute(tracer, obj, "__getattr__")
     if isinstance(hook, types.FunctionType):
         return tracer.call(tracer.wrap_static(hook, where), [obj, ConstantVariable(name)], {})

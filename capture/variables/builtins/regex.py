@@ -46,9 +46,21 @@ def _add(fn: Any, register: Any) -> None:
         return _fold(tracer, fn, args, kwargs)
 
 
+def _add_substitution(fn: Any, register: Any) -> None:
+    @register(fn)  # type: ignore[untyped-decorator]
+    def _(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+        replacement = args[1] if len(args) > 1 else kwargs.get("repl")
+        if replacement is None or type(_real(tracer, replacement)) not in (str, bytes):
+            return None  # it is called
+        return _fold(tracer, fn, args, kwargs)
+
+
 for _name in ("compile", "match", "fullmatch", "search", "split", "findall", "escape"):
     _add(getattr(re, _name), python_rule_for)
 for _name in ("match", "fullmatch", "search", "split", "findall"):
     _add(getattr(re.Pattern, _name), rule)
+for _name in ("sub", "subn"):
+    _add_substitution(getattr(re, _name), python_rule_for)
+    _add_substitution(getattr(re.Pattern, _name), rule)
 for _name in ("group", "groups", "groupdict", "start", "end", "span"):
     _add(getattr(re.Match, _name), rule)
