@@ -20,7 +20,7 @@ from capture.graph.symbols import Dim, Shapes
 from capture.graph.tensor_meta import TensorMeta
 from capture.graph.values import SizeValue
 
-__all__ = ["Point", "aligned", "is_uniform", "liftable", "point_for"]
+__all__ = ["Point", "aligned", "at_hints", "is_uniform", "liftable", "point_for"]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -150,6 +150,15 @@ def point_for(
     free = (p for p in _PRIMES if all(c % p or c == 0 for c in constants))
     primes = dict(zip(symbols, free, strict=False))
     return Point(shapes, primes) if len(primes) == len(symbols) else None
+
+
+def at_hints(meta: TensorMeta) -> TensorMeta:
+    """The metadata with the sizes that there are now; they must be known."""
+    shape, stride = (
+        tuple(n.hint if isinstance(n, Dim) else n for n in dims)
+        for dims in (meta.shape, meta.stride)
+    )
+    return meta._replace(shape=shape, stride=stride)
 
 
 def aligned(name: str, metas: Sequence[TensorMeta], shapes: Shapes) -> list[TensorMeta]:

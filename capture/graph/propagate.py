@@ -213,6 +213,7 @@ class _Call:
         self.metas = [value.meta for value in tensors]
         self.numbers: dict[int, int] = {}  # what stands for sizes, by their ``id``
         self.is_generic = False  # whether sizes are made up
+        self.refused = False  # with sizes that are made up
         self.probe: float | None = None  # what stands for the numbers of the graph
         self.stand_in = packed.stand_in(self.name, args)
 
@@ -249,6 +250,8 @@ class _Call:
             if found is not None:
                 return found
             found = self.run_on_fakes(state)
+            if self.refused or found.written:
+                self.try_at_hints(state)
             if any(map(data_sizes.depends_on_data, self.metas)) or any(
                 value.dim.hint is None for value in self.sizes
             ):
@@ -277,9 +280,36 @@ class _Call:
         twin.numbers = {id(value): point.value(value.dim) for value in self.sizes}
         try:
             outcome = twin.run_on_samples(state)
-        except (OperatorError, CannotPropagate):
+        except OperatorError:
+            self.refused = True
+            return None
+        except CannotPropagate:
             return None
         return None if outcome is None else _lifted(outcome, point)
+
+    def try_at_hints(self, state: TorchState) -> None:
+        """Run on real tensors of the present sizes: fake ones do not refuse all that is refused.
+
+        Raises:
+            CannotPropagate: if it is refused, which may not be so for other sizes.
+        """
+        dims = [value.dim for value in self.sizes]
+        dims += [n for meta in self.metas for n in (*meta.shape, *meta.stride) if type(n) is Dim]
+        if any(dim.hint is None for dim in dims):
+            return
+        twin = _Call(
+            self.kind, self.target, self.args, self.kwargs, self.tensors, self.scalars, (), None
+        )
+        twin.metas = [generic.at_hints(meta) for meta in self.metas]
+        twin.probe = self.probe
+        twin.is_generic = True
+        twin.numbers = {id(value): value.dim.hint or 0 for value in self.sizes}
+        try:
+            twin.run_on_samples(state)
+        except OperatorError as error:
+            raise CannotPropagate(f"{type(error.original).__name__}: {error.original}") from None
+        except CannotPropagate:
+            pass
 
     def try_out(self, outcome: Outcome, state: TorchState) -> None:
         """Compare what fake tensors say of sizes that depend on data with runs on real tensors.

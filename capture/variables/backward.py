@@ -20,6 +20,7 @@ from capture.variables.constant import NONE, ConstantVariable
 from capture.variables.containers import DictVariable, ListVariable, TupleVariable
 from capture.variables.gradients import is_none, read_grad
 from capture.variables.leaf_hooks import LeafHooks, accumulate, arrivals, hooks_of
+from capture.variables.sizes import pin_sizes
 from capture.variables.tensor import TensorVariable
 
 __all__ = ["function_backward", "function_grad", "tensor_backward"]
@@ -174,7 +175,7 @@ def check_outputs(
             if not given.is_plain:
                 leave(call, "a gradient is no plain tensor")
             checked.append(gradient)
-        elif is_none(gradient) and meta.numel == 1:
+        elif is_none(gradient) and pin_sizes(tracer, output.value).numel == 1:
             checked.append(None)
         else:
             leave(call, "a tensor of several elements needs a gradient")
