@@ -20,6 +20,7 @@ from capture.backends.aot.held_numbers import can_hold, hold, split_numbers
 from capture.backends.aot.joint import trace_joint, tracer_name
 from capture.backends.aot.late_numbers import split_late
 from capture.backends.aot.numbers import for_symbols
+from capture.backends.aot.toggles import without_toggles
 from capture.backends.aot.toolchain import Boxed, Parts, Toolchain
 from capture.backends.aot.unknown_ops import reason_against
 from capture.backends.aot.writes import write_in_graph
@@ -57,6 +58,11 @@ class Stage:
         """Return the graph as a boxed function for inputs like these."""
         if self.gm.meta.get("capture_asks_history"):
             return self._run_eagerly("code behind the graph asks for the history of its tensors")
+        steady = without_toggles(self.gm, inputs)
+        if steady is not None:
+            inner = Stage(steady, self.toolchain)
+            compiled = inner.compile(inputs)
+            return self.eager if compiled is inner.eager else compiled
         late = self._late(inputs)
         if late is not None:
             return late

@@ -23,7 +23,7 @@ from capture.variables.attributes.lookup import (
     type_source_of,
 )
 from capture.variables.base import DELETED, MISSING, Tracer, Variable, unsupported
-from capture.variables.constant import NONE, ConstantVariable
+from capture.variables.constant import NONE, ConstantVariable, boolean
 from capture.variables.containers import DictVariable, TupleVariable
 from capture.variables.exceptions import set_field, set_traceback
 from capture.variables.functions import CellVariable, FunctionVariable
@@ -45,6 +45,17 @@ _MODULE_SETATTR = types.ModuleType.__setattr__
 _NN_SETATTR = torch.nn.Module.__setattr__
 
 
+def _set_requires_grad(tracer: Tracer, tensor: TensorVariable, value: Variable) -> None:
+    """``tensor.requires_grad = flag``: what the method of that name does."""
+    flag = tracer.as_python(value)
+    if type(flag) is not bool or tensor.python_type() not in _PLAIN_TENSORS:
+        unsupported(reasons.SIDE_EFFECT, f"assignment to {tensor.describe()}.requires_grad")
+    tracer.graph_call("call_method", "requires_grad_", [tensor, boolean(flag)], {})
+
+
+_PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
 def store_attr(tracer: Tracer, obj: Variable, name: str, value: Variable) -> None:
     """``obj.name = value``."""
     obj = obj.realize(tracer)
@@ -61,6 +72,9 @@ def store_attr(tracer: Tracer, obj: Variable, name: str, value: Variable) -> Non
         return
     if isinstance(obj, TensorVariable) and name == "grad":
         store_grad(tracer, obj, value)
+        return
+    if isinstance(obj, TensorVariable) and name == "requires_grad":
+        _set_requires_grad(tracer, obj, value)
         return
     if isinstance(obj, FunctionVariable) and obj.value is MISSING:
         if store_function_part(tracer, obj, name, value):
