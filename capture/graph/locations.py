@@ -17,7 +17,9 @@ from capture.backends.boxed import BoxedCodeGen
 
 __all__ = ["has_locations", "locate"]
 
-_ASSIGNED = re.compile(r"\s*(\w+)\b[^=]*=")
+_ASSIGNED = re.compile(r"\s*(\w+)(?: : [^=]*)? = ")
+# ``a -= b`` and ``a[i] = b`` stand in front of what assigns the node
+_CHANGED = re.compile(r"[^;]*;\s+(\w+) = ")
 _PLACE = re.compile(r'  File "(.*)", line (\d+), in (.*)')
 _TEMPLATE = compile("frame = getframe()", "<captured>", "exec")
 # Eight instructions an entry, each without line and columns: the traceback has its own line.
@@ -49,7 +51,8 @@ def locate(error: BaseException, gm: fx.GraphModule) -> None:
 def _stack_of(gm: fx.GraphModule, line: int) -> str:
     """Where the user called the operator of a line of the generated code."""
     lines = gm.code.splitlines()
-    found = _ASSIGNED.match(lines[line - 1]) if 0 < line <= len(lines) else None
+    text = lines[line - 1] if 0 < line <= len(lines) else ""
+    found = _ASSIGNED.match(text) or _CHANGED.match(text)
     if found is not None:
         for node in gm.graph.nodes:
             if node.name == found[1]:
