@@ -37,6 +37,7 @@ from capture.variables.functions import (
     FunctionVariable,
     GeneratorVariable,
     IteratorVariable,
+    MadeCallableVariable,
     MethodVariable,
     PartialVariable,
 )
@@ -416,6 +417,12 @@ def _partial(cg: Codegen, v: PartialVariable) -> str:
     return cg.temp(f"{make}({cg.ref(v.fn)}, {cg.refs(v.args)}**{{{keywords}}})")
 
 
+def _made_callable(cg: Codegen, v: MadeCallableVariable) -> str:
+    keywords = "".join(f"{k!r}: {cg.ref(a)}, " for k, a in v.keywords.items())
+    make = cg.const(v.maker, "make")
+    return cg.temp(f"{make}({cg.refs(v.args)}**{{{keywords}}})")
+
+
 def _identity(cg: Codegen, v: IdentityVariable) -> str:
     return cg.temp(f"{cg.const(id, 'id')}({cg.ref(v.target)})")
 
@@ -553,6 +560,7 @@ REBUILD.update(
         MadeClassVariable: _made_class,
         DescriptorVariable: _descriptor,
         FunctionVariable: _function,
+        MadeCallableVariable: _made_callable,
         PartialVariable: _partial,
         ObjectVariable: _object,
         CellVariable: _cell,

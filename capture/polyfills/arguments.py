@@ -33,6 +33,18 @@ def type_lookup(cls: type, name: str) -> Any:
     return Missing
 
 
+def type_name(cls: type) -> str:
+    """The name of a class in the interpreter's messages: that of a C type may have its module."""
+    base = list if int in type.__dict__["__mro__"].__get__(cls) else int
+    make: Any = base.__new__
+    try:
+        make(cls)  # fails before anything is made: the class is none of this base's
+    except TypeError as error:
+        text = str(error).removeprefix(f"{base.__name__}.__new__(")
+        return text.partition("): ")[0]
+    return cls.__name__
+
+
 def run_length_hint(iterable: Any) -> None:
     """Run a user's `__len__` or `__length_hint__` as list() does.
 
@@ -57,7 +69,7 @@ def run_length_hint(iterable: Any) -> None:
     if hint is NotImplemented:
         return
     if not isinstance(hint, int):
-        raise TypeError(f"__length_hint__ must be an integer, not {type(hint).__name__}")
+        raise TypeError(f"__length_hint__ must be an integer, not {type_name(type(hint))}")
     if hint < 0:
         raise ValueError("__length_hint__() should return >= 0")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 from capture.polyfills.registry import polyfill_of
@@ -19,10 +20,10 @@ def bisect_right(
     a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Callable[[Any], Any] | None = None
 ) -> int:
     """bisect_right(): the place behind what is not greater than x; only `x < item` is used."""
+    lo = index(lo)
     if lo < 0:
         raise ValueError(_NEGATIVE)
-    if hi is None:
-        hi = len(a)
+    hi = len(a) if hi is None else index(hi)
     while lo < hi:
         middle = (lo + hi) // 2
         if x < (a[middle] if key is None else key(a[middle])):
@@ -37,10 +38,10 @@ def bisect_left(
     a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Callable[[Any], Any] | None = None
 ) -> int:
     """bisect_left(): the place before what is not less than x; only `item < x` is used."""
+    lo = index(lo)
     if lo < 0:
         raise ValueError(_NEGATIVE)
-    if hi is None:
-        hi = len(a)
+    hi = len(a) if hi is None else index(hi)
     while lo < hi:
         middle = (lo + hi) // 2
         if (a[middle] if key is None else key(a[middle])) < x:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from operator import index
 from typing import Any
 
-from capture.polyfills.arguments import Missing, error_text, type_lookup
+from capture.polyfills.arguments import Missing, error_text, type_lookup, type_name
 from capture.polyfills.registry import generator_of, polyfill_of
 
 _NO_ITEM_IN_MIN = error_text(builtins.min, [])
@@ -183,10 +183,10 @@ def reversed_(sequence: Any, /) -> Iterator[Any]:
     method = type_lookup(kind, "__reversed__")
     if method is Missing:
         if type_lookup(kind, "__getitem__") is Missing:
-            raise TypeError(f"'{kind.__name__}' object is not reversible")
+            raise TypeError(f"'{type_name(kind)}' object is not reversible")
         return _reversed_items(sequence, len(sequence) - 1)
     if method is None:
-        raise TypeError(f"'{kind.__name__}' object is not reversible")
+        raise TypeError(f"'{type_name(kind)}' object is not reversible")
     if type(method) is types.FunctionType or type(method) is types.MethodDescriptorType:
         result: Iterator[Any] = method(sequence)
         return result

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from capture.polyfills.arguments import Missing, as_size, error_text
+from capture.polyfills.arguments import Missing, as_size, error_text, type_name
 from capture.polyfills.registry import POLYFILLS, polyfill_of
 
 
@@ -35,7 +35,7 @@ def length_hint(obj: Any, default: int = 0, /) -> int:
     if hint is NotImplemented:
         return default
     if not isinstance(hint, int):
-        raise TypeError(f"__length_hint__ must be an integer, not {type(hint).__name__}")
+        raise TypeError(f"__length_hint__ must be an integer, not {type_name(type(hint))}")
     if hint < 0:
         raise ValueError("__length_hint__() should return >= 0")
     return hint

@@ -13,6 +13,7 @@ import torch
 from capture import break_reasons as reasons
 from capture._native import CompiledFunction, Disabled
 from capture.guards.kinds import IdIs
+from capture.polyfills.arguments import type_name
 from capture.sources import AttrSource, FunctionCodeSource, WrappedSource
 from capture.variables import builtins as builtin_rules
 from capture.variables import contexts, higher_order, torch_calls
@@ -33,6 +34,7 @@ from capture.variables.functions import (
     BuiltinVariable,
     FunctionVariable,
     GeneratorVariable,
+    MadeCallableVariable,
     MethodVariable,
     PartialVariable,
 )
@@ -43,7 +45,6 @@ from capture.variables.objects import (
     ObjectVariable,
     lookup_mro,
     type_attribute,
-    type_name,
 )
 
 __all__ = ["bind_arguments", "contexts", "higher_order", "instantiate", "start_call"]
@@ -82,6 +83,9 @@ def start_call(
             return builtin_rules.call_builtin(tracer, fn, args, kwargs)
         if isinstance(fn, ClassVariable):
             return instantiate(tracer, fn, args, kwargs)
+        if isinstance(fn, MadeCallableVariable):
+            fn = fn.function
+            continue
         if isinstance(fn, PartialVariable):
             args = [*fn.args, *args]
             kwargs = {**fn.keywords, **kwargs}

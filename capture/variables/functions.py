@@ -167,6 +167,26 @@ class PartialVariable(ObjectVariable):
         self.keywords = keywords
 
 
+class MadeCallableVariable(ObjectVariable):
+    """What ``operator.itemgetter(...)`` and its kin made: calls come down to a Python function."""
+
+    __slots__ = ("args", "function", "keywords", "maker")
+
+    def __init__(
+        self,
+        cls: type,
+        maker: Any,
+        args: list[Variable],
+        keywords: dict[str, Variable],
+        function: Variable,
+    ) -> None:
+        super().__init__(cls)
+        self.maker = maker
+        self.args = args
+        self.keywords = keywords
+        self.function = function
+
+
 class IteratorVariable(Variable):
     """An iterator made during capture. ``advance`` gives the next item or None at the end.
 

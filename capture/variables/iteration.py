@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, TypeGuard
 
 from capture import break_reasons as reasons
+from capture.polyfills.arguments import type_name
 from capture.variables.attributes import (
     InstanceDictVariable,
     load_attr,
@@ -36,7 +37,6 @@ from capture.variables.objects import (
     ObjectVariable,
     lookup_mro,
     type_attribute,
-    type_name,
 )
 from capture.variables.tensor import TensorVariable
 

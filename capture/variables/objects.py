@@ -33,18 +33,6 @@ def is_static_type(cls: type) -> bool:
     return not cls.__flags__ & _HEAPTYPE or bool(cls.__flags__ & _IMMUTABLETYPE)
 
 
-def type_name(cls: type) -> str:
-    """The name of a class in the interpreter's messages: that of a C type may have its module."""
-    base = list if int in type.__dict__["__mro__"].__get__(cls) else int
-    make: Any = base.__new__
-    try:
-        make(cls)  # fails before anything is made: the class is none of this base's
-    except TypeError as error:
-        text = str(error).removeprefix(f"{base.__name__}.__new__(")
-        return text.partition("): ")[0]
-    return cls.__name__
-
-
 class ObjectVariable(Variable):
     """An object with identity, mutable attributes, or a type implemented elsewhere."""
 

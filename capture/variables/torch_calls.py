@@ -191,6 +191,8 @@ def constant_call(
         return constant_method(tracer, name, args, kwargs)
     if name.startswith(("has_torch_function", "_has_torch_function")):
         return FALSE
+    if name in ("is_tensor", "is_storage") and (len(args) != 1 or kwargs):
+        unsupported(reasons.UNCAUGHT_EXCEPTION, f"The arguments of {name}()")
     if name == "is_tensor":
         return boolean(issubclass(args[0].realize(tracer).python_type(), torch.Tensor))
     if name == "is_storage":

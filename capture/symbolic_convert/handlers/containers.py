@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
 from capture.instructions.ops import Op
+from capture.polyfills.arguments import type_name
 from capture.symbolic_convert.registry import handles, raw
 from capture.variables import attributes, builtins, iteration, operators
 from capture.variables.base import MISSING, ObservedException, Variable, stamp, unsupported
@@ -17,7 +18,7 @@ from capture.variables.containers import (
     SliceVariable,
     TupleVariable,
 )
-from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro, type_name
+from capture.variables.objects import ClassVariable, ObjectVariable, lookup_mro
 from capture.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:

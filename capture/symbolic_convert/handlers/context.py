@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
 from capture.instructions.ops import Op
+from capture.polyfills.arguments import type_name
 from capture.sources import AttrSource
 from capture.symbolic_convert.registry import raw
 from capture.variables.attributes import bind, type_source_of
 from capture.variables.base import MISSING, Variable, unsupported
 from capture.variables.constant import NONE
 from capture.variables.exceptions import traceback_of
-from capture.variables.objects import ExceptionVariable, type_attribute, type_name
+from capture.variables.objects import ExceptionVariable, type_attribute
 
 if TYPE_CHECKING:
     from capture.instructions.instruction import Instruction

@@ -8,12 +8,12 @@ from capture import break_reasons as reasons
 from capture.config import settings as config
 from capture.errors import GraphBreak
 from capture.instructions.ops import Op
+from capture.polyfills.arguments import type_name
 from capture.symbolic_convert.registry import handles, raw
 from capture.symbolic_convert.translator import LoopEdge, Restart
 from capture.variables import iteration, operators
 from capture.variables.base import Variable
 from capture.variables.constant import ConstantVariable
-from capture.variables.objects import type_name
 
 if TYPE_CHECKING:
     from capture.instructions.instruction import Instruction

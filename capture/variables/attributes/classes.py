@@ -11,6 +11,7 @@ from typing import Any
 
 from capture import break_reasons as reasons
 from capture.guards.kinds import IdIs
+from capture.polyfills.arguments import type_name
 from capture.sources import (
     AttrSource,
     PropertySource,
@@ -43,7 +44,6 @@ from capture.variables.objects import (
     module_name,
     pin_native,
     type_attribute,
-    type_name,
 )
 
 # descriptors that a class gives as they are

@@ -84,6 +84,10 @@ def module_getattr(tracer: Tracer, obj: ModuleVariable, name: str) -> Variable:
             found = holder.get_hashed(tracer, name)
     if found is not None:
         return found
+    if name == "__class__":
+        return tracer.class_variable(type(obj.value), None)
+    if raw is not MISSING:
+        unsupported(reasons.UNKNOWN_ATTRIBUTE, f"{obj.value.__name__}.{name}")
     if (hook := real.get("__getattr__")) is not None and isinstance(hook, types.FunctionType):
         fn = holder.get_hashed(tracer, "__getattr__")
         assert fn is not None

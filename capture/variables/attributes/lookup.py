@@ -14,6 +14,7 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.guards.kinds import IdIs, TypeIs
+from capture.polyfills.arguments import type_name
 from capture.sources import AttrSource, PropertySource, Source, WrappedSource
 from capture.variables.attributes.instance_dict import instance_dict
 from capture.variables.base import MISSING, ObservedException, Tracer, Variable, unsupported
@@ -26,7 +27,6 @@ from capture.variables.objects import (
     lookup_mro,
     module_name,
     type_attribute,
-    type_name,
 )
 from capture.variables.tensor import TensorVariable
 

@@ -12,6 +12,7 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.guards.kinds import TypeIs
+from capture.polyfills.arguments import type_name
 from capture.sources import InstanceDictSource, PropertySource
 from capture.variables.attributes.lookup import (
     MODULE_STORES,
@@ -37,7 +38,6 @@ from capture.variables.objects import (
     is_static_type,
     lookup_mro,
     type_attribute,
-    type_name,
 )
 from capture.variables.tensor import TensorVariable
 

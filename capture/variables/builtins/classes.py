@@ -123,7 +123,7 @@ def _nothing(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 
 @rule(type)
 def _type(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    return type_of(tracer, args[0]) if len(args) == 1 else None
+    return type_of(tracer, args[0]) if len(args) == 1 and not kwargs else None
 
 
 @rule(super)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capture.polyfills.arguments import Missing, run_length_hint, type_lookup
+from capture.polyfills.arguments import Missing, run_length_hint, type_lookup, type_name
 from capture.variables.base import MISSING, Tracer, Variable
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for
 from capture.variables.constant import NONE, ConstantVariable
@@ -14,6 +14,14 @@ from capture.variables.objects import ClassVariable, is_static_type, type_attrib
 def _run_length_hint(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     ask_length(tracer, args[0])
     return NONE
+
+
+@python_rule_for(type_name)
+def _type_name(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    owner = args[0]
+    if not isinstance(owner, ClassVariable):
+        return None
+    return ConstantVariable(type_name(owner.value))
 
 
 @python_rule_for(type_lookup)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+import operator
 import types
 import weakref
 from dataclasses import dataclass
+from typing import Any
 
 from capture import break_reasons as reasons
 from capture.guards.kinds import ExprHolds
+from capture.polyfills import polyfill_for
 from capture.sources import ReferentSource
 from capture.variables.attributes import load_attr
 from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
+from capture.variables.builtins import arity
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 from capture.variables.constant import NONE, ConstantVariable, boolean, is_none
 from capture.variables.functions import (
@@ -19,6 +23,7 @@ from capture.variables.functions import (
     BuiltinVariable,
     CellVariable,
     FunctionVariable,
+    MadeCallableVariable,
     MethodVariable,
     PartialVariable,
 )
@@ -33,13 +38,41 @@ def _callable(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 
 @rule(functools.partial)
 def _partial(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+    if not args:
+        tracer.raise_error(TypeError, "type 'partial' takes at least one argument")
     fn, rest = args[0], args[1:]
+    if lookup_mro(fn.python_type(), "__call__")[0] is MISSING:
+        tracer.raise_error(TypeError, "the first argument must be callable")
     if isinstance(fn, PartialVariable):
         return stamp(
             tracer,
             PartialVariable(functools.partial, fn.fn, [*fn.args, *rest], {**fn.keywords, **kwargs}),
         )
     return stamp(tracer, PartialVariable(functools.partial, fn, list(rest), dict(kwargs)))
+
+
+_MAKERS: dict[Any, type] = {
+    operator.itemgetter: operator.itemgetter,
+    operator.attrgetter: operator.attrgetter,
+    operator.methodcaller: operator.methodcaller,
+    functools.cmp_to_key: type(functools.cmp_to_key(operator.sub)),
+}
+
+
+def _add_maker(maker: Any, kind: type) -> None:
+    equivalent = polyfill_for(maker)
+    assert equivalent is not None
+
+    @rule(maker)
+    def _(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
+        arity.check_equivalent(tracer, maker, equivalent, args, kwargs)
+        function = tracer.call(tracer.wrap_static(equivalent, None), args, kwargs)
+        keywords = dict(kwargs)
+        return stamp(tracer, MadeCallableVariable(kind, maker, list(args), keywords, function))
+
+
+for _maker, _kind in _MAKERS.items():
+    _add_maker(_maker, _kind)
 
 
 @rule(weakref.ref.__call__)

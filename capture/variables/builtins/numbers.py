@@ -8,6 +8,7 @@ from typing import Any
 
 from capture import break_reasons as reasons
 from capture.errors import GraphBreak
+from capture.polyfills.arguments import type_name
 from capture.variables import operators
 from capture.variables.attributes import load_special
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
@@ -24,7 +25,7 @@ from capture.variables.constant import (
 )
 from capture.variables.containers import SliceVariable, TupleVariable
 from capture.variables.iteration import drained
-from capture.variables.objects import ObjectVariable, lookup_mro, type_name
+from capture.variables.objects import ObjectVariable, lookup_mro
 from capture.variables.read_numbers import as_bool, captures_numbers, takes_numbers
 from capture.variables.sizes import SizeVariable, extreme_size
 from capture.variables.tensor import TensorVariable

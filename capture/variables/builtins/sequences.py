@@ -16,6 +16,7 @@ from capture.variables.constant import FALSE, NONE, ConstantVariable, boolean, i
 from capture.variables.containers import ListVariable, SequenceVariable, TupleVariable
 from capture.variables.iteration import get_iter, items_of, iterate, listed
 from capture.variables.objects import lookup_mro
+from capture.variables.tensor import TensorVariable
 
 
 @rule(list)
@@ -38,7 +39,12 @@ def _tuple(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 
 @rule(torch.Size)
 def _size(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
-    return TupleVariable(_contents(tracer, args[0]) if args else [], torch.Size)
+    items = [item.realize(tracer) for item in _contents(tracer, args[0])] if args else []
+    if any(lookup_mro(item.python_type(), "__index__")[0] is MISSING for item in items) or any(
+        isinstance(item, TensorVariable) for item in items
+    ):
+        unsupported(reasons.UNCAUGHT_EXCEPTION, "A TypeError: a size is made of integers")
+    return TupleVariable(items, torch.Size)
 
 
 @rule(torch.Size.numel)

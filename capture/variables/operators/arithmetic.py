@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from capture import break_reasons as reasons
+from capture.polyfills.arguments import type_name
 from capture.variables.attributes import load_attr, load_special, type_source_of
 from capture.variables.base import MISSING, ObservedException, Tracer, Variable, stamp, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
@@ -31,7 +32,6 @@ from capture.variables.objects import (
     is_static_type,
     lookup_mro,
     type_attribute,
-    type_name,
 )
 from capture.variables.operators.dict_union import dict_union
 from capture.variables.operators.numbers import FOLD_LIMIT, constant_binary, fold, scalar_binary

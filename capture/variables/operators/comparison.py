@@ -11,6 +11,7 @@ from typing import Any
 
 from capture import break_reasons as reasons
 from capture.guards.kinds import IdIs, IsNotSame, IsSame
+from capture.polyfills.arguments import type_name
 from capture.variables.attributes import type_source_of
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import (
@@ -39,7 +40,6 @@ from capture.variables.objects import (
     ObjectVariable,
     lookup_mro,
     type_attribute,
-    type_name,
 )
 from capture.variables.operators.arithmetic import is_not_implemented, is_tensor_operand
 from capture.variables.operators.numbers import compare_scalars, fold

@@ -10,6 +10,7 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.guards.kinds import IdIs
+from capture.polyfills.arguments import type_name
 from capture.variables.attributes import type_source_of
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable
@@ -29,7 +30,6 @@ from capture.variables.objects import (
     ObjectVariable,
     lookup_mro,
     type_attribute,
-    type_name,
 )
 from capture.variables.tensor import TensorVariable
 from capture.variables.weak import RefKey, WeakVariable, referent

@@ -15,6 +15,7 @@ import torch
 
 from capture import break_reasons as reasons
 from capture.guards.kinds import IdIs
+from capture.polyfills.arguments import error_text, type_name
 from capture.variables.attributes import default_factory, type_source_of
 from capture.variables.base import MISSING, Tracer, Variable, stamp, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable, exactly
@@ -34,7 +35,6 @@ from capture.variables.objects import (
     is_static_type,
     lookup_mro,
     type_attribute,
-    type_name,
 )
 from capture.variables.operators.numbers import fold
 from capture.variables.operators.places import select_places
@@ -249,11 +249,14 @@ def setitem(tracer: Tracer, obj: Variable, key: Variable, value: Variable) -> No
     unsupported(reasons.SIDE_EFFECT, f"item assignment on {obj.describe()}")
 
 
+_REFUSALS = [
+    error_text(operator.setitem, [1], slice(0, 1), None),
+    error_text(operator.setitem, [1], slice(None, None, 2), None),
+]
+
+
 def _assigned(tracer: Tracer, value: Variable, place: slice) -> list[Variable]:
-    extended = place.step is not None and place.step != 1
-    refusal = (
-        "must assign iterable to extended slice" if extended else "can only assign an iterable"
-    )
+    refusal = _REFUSALS[place.step is not None and place.step != 1]
     return sequence_of(tracer, value, refusal)
 
 

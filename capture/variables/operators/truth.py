@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from capture import break_reasons as reasons
 from capture.guards.kinds import IsEmpty
+from capture.polyfills.arguments import type_name
 from capture.variables.attributes import type_source_of
 from capture.variables.base import MISSING, Tracer, Variable, unsupported
 from capture.variables.constant import ConstantVariable, ScalarVariable, exactly, guard_expression
@@ -33,7 +34,6 @@ from capture.variables.objects import (
     ObjectVariable,
     lookup_mro,
     type_attribute,
-    type_name,
 )
 from capture.variables.operators.numbers import fold
 from capture.variables.sizes import SizeVariable, decide, size_of
