@@ -77,7 +77,7 @@ def test_instances_are_completed(check):
         found = Plain.kind, Plain.other
         return scale(x) + plain.value, plain.tag, new.value, new.tag, scale.tag, text, found
 
-    check(fn, (X, 1), (X, 2), fullgraph=True)
+    check(fn, (X, 1), (X, 2))  # the first torch.compile of a process replaces Module.__init__
 
 
 def test_attribute_of_a_metaclass_that_changes(check):
