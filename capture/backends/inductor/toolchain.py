@@ -13,7 +13,7 @@ from capture.backends.aot.adapter import Decompositions
 from capture.backends.aot.random_ops import opaque_random
 from capture.backends.aot.toolchain import Boxed, Parts
 from capture.backends.inductor import adapter
-from capture.backends.inductor.alphas import write_out_alpha
+from capture.backends.inductor.written_out import write_out
 from capture.errors import CaptureError
 
 __all__ = ["InductorFailed", "InductorToolchain", "MissingCompiler"]
@@ -96,11 +96,12 @@ class InductorToolchain:
         self, joint: fx.GraphModule, inputs: Sequence[Any], outputs: int, static: Sequence[int]
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Split as Inductor does."""
+        mode = next(value.fake_mode for value in inputs if hasattr(value, "fake_mode"))
+        write_out(joint, mode)
         if self.partition_fn is not None:
             return self.partition_fn(joint, inputs, num_fwd_outputs=outputs)  # type: ignore[no-any-return]
         if self.functions is None:
             return min_cut_partition(joint, inputs, num_fwd_outputs=outputs)
-        mode = next(value.fake_mode for value in inputs if hasattr(value, "fake_mode"))
         with adapter.patched(self.settings), adapter.compiling(mode):
             return adapter.split(self.functions, joint, inputs, outputs, list(static))
 
@@ -115,7 +116,7 @@ class InductorToolchain:
         names = ["inference"] if parts.backward is None else ["forward", "backward"]
         texts = [_copy(piece.graph) for piece in pieces]
         for piece in pieces:
-            write_out_alpha(piece, parts.mode)
+            write_out(piece, parts.mode)
         compiled: list[Boxed] = []
         with adapter.patched(self.settings), adapter.compiling(parts.mode):
             made = self._each(parts, pieces)

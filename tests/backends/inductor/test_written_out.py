@@ -1,4 +1,4 @@
-"""Factors in sums reach Inductor as products: it forgets them where it fuses a matrix product."""
+"""Arguments that Inductor forgets in some of its replacements reach it as nodes of their own."""
 
 # mypy: ignore-errors
 
@@ -11,7 +11,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import capture
 from capture.backends.aot.adapter import fake_mode
-from capture.backends.inductor.alphas import write_out_alpha
+from capture.backends.inductor.written_out import write_out
 
 P, A, B = torch.randn(3, 4), torch.randn(3, 5), torch.randn(5, 4)
 
@@ -29,6 +29,19 @@ def test_factor_of_a_matrix_product(fn):
     torch.testing.assert_close(capture.compile(fn)(P, A, B), fn(P, A, B))
 
 
+@pytest.mark.parametrize("fn", [torch.cumsum, torch.cumprod])
+def test_dtype_of_a_cumulative_sum_of_a_constant(fn):
+    def program(x):
+        return fn(torch.full((3, 4), 2.0), 1, dtype=torch.float64), (x * 2).sum()
+
+    capture.reset()
+    x = torch.ones(3, requires_grad=True)
+    (found, loss), (expected, _) = capture.compile(program)(x), program(x)
+    loss.backward()
+    assert found.dtype is torch.float64
+    torch.testing.assert_close(found, expected)
+
+
 def test_factors_are_nodes():
     mode = fake_mode(False)
 
@@ -38,7 +51,7 @@ def test_factors_are_nodes():
     fakes = [mode.from_tensor(torch.ones(2)) for _ in range(2)]
     with mode:
         gm = make_fx(fn)(*fakes)
-    write_out_alpha(gm, mode)
+    write_out(gm, mode)
     nodes = [node for node in gm.graph.nodes if node.op == "call_function"]
     assert [str(node.target) for node in nodes] == [
         "aten.mul.Tensor", "aten.add.Tensor", "aten.sub.Tensor", "aten.add.Tensor",
