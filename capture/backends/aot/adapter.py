@@ -14,9 +14,11 @@ from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, fx
+from torch.autograd import grad_mode
 
 __all__ = [
     "CHECKED_VERSIONS",
+    "INFERENCE_SWITCHES",
     "Decompositions",
     "any_autocast",
     "autocast_off",
@@ -217,6 +219,24 @@ def set_random_state(state: Sequence[tuple[int | None, Tensor]]) -> None:
             torch.set_rng_state(value)
         else:
             torch.cuda.set_rng_state(value, device)
+
+
+def _enter(mode: bool) -> bool:
+    """Switch gradients off where a graph switches inference mode on; what it was before."""
+    before = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(before and not mode)
+    return before
+
+
+def _exit(before: bool) -> None:
+    torch._C._set_grad_enabled(before)
+
+
+# What switches inference mode in a graph, and what switches gradients off in its place.
+INFERENCE_SWITCHES: dict[Any, Callable[..., Any]] = {
+    grad_mode._enter_inference_mode: _enter,
+    grad_mode._exit_inference_mode: _exit,
+}
 
 
 @contextlib.contextmanager

@@ -17,6 +17,11 @@ from capture.backends.aot.checked_ops import with_checks
 from capture.backends.aot.dependence import tangents_behind
 from capture.backends.aot.described import CannotTrace, Joint
 from capture.backends.aot.held_numbers import can_hold, hold, split_numbers
+from capture.backends.aot.inference import (
+    in_inference_mode,
+    made_in_inference_mode,
+    without_inference_mode,
+)
 from capture.backends.aot.joint import trace_joint, tracer_name
 from capture.backends.aot.late_numbers import split_late
 from capture.backends.aot.numbers import for_symbols
@@ -45,7 +50,8 @@ class Stage:
 
     def __init__(self, gm: fx.GraphModule, toolchain: Toolchain) -> None:
         tracer_name()  # an error of the program, not a reason to run eagerly
-        self.gm = for_symbols(with_checks(gm))
+        self.gm = for_symbols(with_checks(without_inference_mode(gm)))
+        self.given = gm
         self.toolchain = toolchain
         self.owned = dict([*gm.named_parameters(), *gm.named_buffers()])
         self.whole = bool(gm.meta.get("capture_whole"))
@@ -58,6 +64,13 @@ class Stage:
         """Return the graph as a boxed function for inputs like these."""
         if self.gm.meta.get("capture_asks_history"):
             return self._run_eagerly("code behind the graph asks for the history of its tensors")
+        inference = made_in_inference_mode(self.given, inputs)
+        if inference is None:
+            return self._run_eagerly("some of its results are inference tensors, others are not")
+        compiled = self._compile_parts(inputs)
+        return in_inference_mode(compiled) if inference and compiled is not self.eager else compiled
+
+    def _compile_parts(self, inputs: Sequence[Any]) -> Boxed:
         steady = without_toggles(self.gm, inputs)
         if steady is not None:
             inner = Stage(steady, self.toolchain)
