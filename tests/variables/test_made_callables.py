@@ -74,6 +74,9 @@ def test_keys_of_comparisons(check):
         lambda x: torch.Size(x),
         lambda x: torch.Size(["a"]),
         lambda x: type(x, strict=True),
+        lambda x: sorted(key=len),
+        lambda x: sum(start=1),
+        lambda x: enumerate(start=1),
         lambda x: bisect.bisect([1, 2], 1, "a"),
     ],
 )

@@ -38,7 +38,7 @@ def check(
     given = len(args)
     if kwargs:
         if keywords is None or (keywords.issuperset(kwargs) and given + len(kwargs) <= most):
-            if given <= most and given + len(kwargs) >= least:
+            if given <= most and given + len(kwargs) >= least and _binds(value, args, kwargs):
                 return _in_place(value, args, kwargs)
     elif least <= given <= most:
         return args, kwargs
@@ -62,8 +62,19 @@ def check_equivalent(
 
 
 @functools.cache
-def _signature(function: types.FunctionType) -> inspect.Signature:
+def _signature(function: Any) -> inspect.Signature:
     return inspect.signature(function)
+
+
+def _binds(value: Any, args: list[Variable], kwargs: dict[str, Variable]) -> bool:
+    """False if what is given by name leaves a place without an argument: ``sorted(key=f)``."""
+    if value in _KNOWN:
+        return True
+    try:
+        _signature(value).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 def _in_place(
