@@ -74,6 +74,8 @@ def _binds(value: Any, args: list[Variable], kwargs: dict[str, Variable]) -> boo
         _signature(value).bind(*args, **kwargs)
     except TypeError:
         return False
+    except ValueError:  # it tells no signature
+        return True
     return True
 
 
