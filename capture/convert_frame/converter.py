@@ -42,7 +42,7 @@ _breaks = logs.artifact("breaks")
 _LOST = 16
 # How often a site compiles while its frame has not met a tensor: what no backend makes faster need
 # not be compiled for every value that it is run with.
-_IDLE_COMPILES = 4
+_IDLE_COMPILES = 2
 _recompiles = logs.artifact("recompiles")
 
 

@@ -6,8 +6,8 @@ frame is captured again from the loop's end on.
 
 The code has the function's body twice. In the first, all that is not of the loop is a jump into the
 second, which finishes the frame natively: that is where ``break`` goes, and an exception that a
-handler around the loop catches. What is left for the first is the iterator's end, and there the
-state has one shape, for which there is a site.
+handler around the loop catches. Without these there is no second. What is left for the first is the
+iterator's end, and there the state has one shape, for which there is a site.
 """
 
 from __future__ import annotations
@@ -65,7 +65,11 @@ def make_loop_code(code: CodeType, index: int, layout: Layout) -> BreakCode | No
     frame.restore(layout)
     start = frame.emit(Op.JUMP)
     loop = _copy_loop(frame, head, body)
-    rest = frame.copy_body(FINISHED)
+    leaves = bool(loop.leaving) or any(
+        entry.target not in body and not body.isdisjoint(range(entry.start, entry.end))
+        for entry in decoded.exception_table
+    )
+    rest = frame.copy_body(FINISHED) if leaves else []
     for place, target in loop.leaving:
         frame.out[place].target = rest[target]
     frame.entries[:0] = [  # the loop's copy is in front of the other
@@ -166,7 +170,9 @@ def _copy_loop(frame: FrameCode, head: int, body: set[int]) -> _Loop:
     """Append the loop's instructions; in the place of what they lead to stands a jump."""
     decoded = frame.decoded
     loop = _Loop()
-    stubs = {after for place in body for after in successors(decoded.instructions, place)} - body
+    stubs = {
+        after for place in body - {head} for after in successors(decoded.instructions, place)
+    } - body
     jumps = []
     for inst in decoded.instructions:
         loop.places.append(len(frame.out))
