@@ -6,6 +6,7 @@ Writes to objects made during capture need no entry: the objects are rebuilt in 
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,7 @@ class SideEffects:
         self.journal: list[Effect] = []
         self._last: dict[tuple[int, object], Effect] = {}
         self.hashed: set[int] = set()
+        self.caught_in: list[tuple[int, object]] = []  # of warnings: instruction, list
         self._since: int | None = None
         self._disturbed = False
         self._touched: list[Effect] = []
@@ -197,6 +199,8 @@ class SideEffects:
         """A warning was given, of a line of a module with these global names."""
         self.tracer.mutations += 1
         self._disturbed = True
+        shown = getattr(warnings, "_showwarnmsg_impl", None)
+        self.caught_in.append((self.tracer.ordinal, getattr(shown, "__self__", None)))
         value = (text, category, *place)
         self.journal.append(Effect("warning", ConstantVariable(None), names, value))
 

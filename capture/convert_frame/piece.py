@@ -185,6 +185,7 @@ class Piece:
         tracer.frames.append(root)
         tracer.run()
         tracer.settle_watches()
+        tracer.settle_warnings()
         cg = Codegen()
         try:
             self.check_generators()

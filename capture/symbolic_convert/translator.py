@@ -483,6 +483,15 @@ class Translator:
                 )
                 raise Restart()
 
+    def settle_warnings(self) -> None:
+        """Leave warnings to Python that the piece may find in a list of those caught."""
+        for ordinal, caught in self.effects.caught_in:
+            if caught is not None and id(caught) in self.identity:
+                self.break_at[ordinal] = GraphBreak(
+                    reasons.UNKNOWN_CALLABLE, what="warnings.warn, where they are caught,"
+                )
+                raise Restart()
+
     def _run_nested(self, frame: Frame) -> Variable:
         frame.nested = True
         if self.nesting >= _MAX_NESTING:

@@ -31,6 +31,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 import capture
 from capture import counters
 from capture.backends import GraphCounter
+from capture.variables.marks import patched
 from tests.comparison import difference
 
 
@@ -583,7 +584,10 @@ def test_lbfgs_runs_natively_with_its_closure_captured(search):
         losses = [fn(optimizer, p).detach() for _ in range(5)]
         results.append((losses, p.detach(), optimizer.state_dict()["state"]))
     assert not difference(*results)
-    assert counter.graph_count == 2  # the closure, without and with gradients to begin with
+    # The closure, without and with gradients to begin with. Once torch.compile was used in here,
+    # it has LBFGS run with all that it calls left alone.
+    left_alone = patched(optim.LBFGS.step) is not None
+    assert counter.graph_count == (0 if left_alone else 2)
     assert [b.reason_id for b in counters.snapshot().breaks] == ["CAP0002"]
 
 

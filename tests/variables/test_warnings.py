@@ -125,3 +125,52 @@ def test_warning_that_is_an_error(check):
         return log
 
     check.script(program)
+
+
+def test_warning_caught_in_the_captured_code(check):
+    def f(x):
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            warnings.warn("careful")
+            n = len(given)
+        return x + n, [str(w.message) for w in given]
+
+    check(f, (X,))
+
+
+def test_warning_caught_by_code_with_a_break_in_it(check):
+    def f(x):
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            print("break")
+            x = x * 2
+            warnings.warn("careful")
+            n = len(given)
+            y = x + n
+        return y, len(given)
+
+    check(f, (X,))
+
+
+def test_filters_that_change_between_calls(check):
+    def program(decorate):
+        log = []
+
+        def fn(x):
+            log.append(1)
+            warnings.warn("no")
+            log.append(2)
+            return x + 1
+
+        called = decorate(fn)
+        for action in ("always", "error", "ignore", "error"):
+            with warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter(action)
+                try:
+                    called(X)
+                except UserWarning as warning:
+                    log.append(str(warning))
+                log.append(len(given))
+        return log
+
+    check.script(program)

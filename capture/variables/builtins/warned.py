@@ -1,13 +1,21 @@
-"""Holds ``warnings.warn`` as a side effect: the warning is given when the piece has run."""
+"""Holds ``warnings.warn`` as a side effect: the warning is given when the piece has run.
+
+That is late for a program that catches warnings and looks at them. Where it begins to catch them in
+the piece, or uses the list of those caught, Python gives the warning.
+"""
 
 from __future__ import annotations
 
 import types
 import warnings
+from dataclasses import dataclass
 
 import torch
 
 from capture import break_reasons as reasons
+from capture.guards.kinds import ExprHolds
+from capture.sources import DictItemSource, ModulesSource
+from capture.variables.attributes import load_attr
 from capture.variables.base import Tracer, Variable, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 from capture.variables.constant import NONE, ConstantVariable
@@ -29,23 +37,49 @@ def _warn(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
     if type(text) is not str or category is None or not (level is None or type(level) is int):
         unsupported(reasons.UNKNOWN_CALLABLE, "warnings.warn")
     place, names = tracer.warned_place(level)
-    # A warning that is an error is raised where it is given.
-    if place is None or _is_error(text, category, str(names.get("__name__")), place[1]):
+    if place is None:
         unsupported(reasons.UNKNOWN_CALLABLE, "warnings.warn")
+    _guard_filters(tracer, IsNoError(text, category, str(names.get("__name__")), place[1]))
     tracer.effects.warned(text, category, place, names)
     return NONE
 
 
-def _is_error(text: str, category: type[Warning], module: str, line: int) -> bool:
-    for action, message, kind, where, number in warnings.filters:
-        if (
-            (message is None or message.match(text))
-            and issubclass(category, kind)
-            and (where is None or where.match(module))
-            and number in (0, line)
-        ):
-            return action == "error"
-    return False
+def _guard_filters(tracer: Tracer, is_no_error: IsNoError) -> None:
+    """Break for a warning that is an error, raised where it is given, or that is caught here."""
+    module = tracer.wrap(warnings, DictItemSource(ModulesSource(), "warnings"))
+    filters = load_attr(tracer, module, "filters").source
+    if (
+        filters is None  # the program has changed them in this piece
+        or load_attr(tracer, module, "_showwarnmsg_impl").source is None
+        or not is_no_error(warnings.filters)
+    ):
+        unsupported(reasons.UNKNOWN_CALLABLE, "warnings.warn")
+    text = f"the warning {is_no_error.text!r} is no error"
+    tracer.guard(ExprHolds((filters,), is_no_error, text))
+
+
+@dataclass(frozen=True, slots=True)
+class IsNoError:
+    """Says if filters let a warning of a line be given, and not raised."""
+
+    text: str
+    category: type[Warning]
+    module: str
+    line: int
+
+    def __call__(self, filters: object) -> bool:
+        """Ask the first filter that fits."""
+        if type(filters) is not list:
+            return False
+        for action, message, kind, where, number in filters:
+            if (
+                (message is None or message.match(self.text))
+                and issubclass(self.category, kind)
+                and (where is None or where.match(self.module))
+                and number in (0, self.line)
+            ):
+                return bool(action != "error")
+        return True
 
 
 def _category(tracer: Tracer, v: Variable | None) -> type[Warning] | None:
