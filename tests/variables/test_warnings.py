@@ -174,3 +174,18 @@ def test_filters_that_change_between_calls(check):
         return log
 
     check.script(program)
+
+
+def test_filters_changed_in_the_captured_code(check):
+    def f(x):
+        before = warnings.filters[:]
+        warnings.filters.insert(0, ("error", None, Warning, None, 0))
+        try:
+            warnings.warn("no")
+        except UserWarning:
+            return x + 1
+        finally:
+            warnings.filters[:] = before
+        return x - 1
+
+    check(f, (X,))

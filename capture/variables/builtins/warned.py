@@ -19,6 +19,7 @@ from capture.variables.attributes import load_attr
 from capture.variables.base import Tracer, Variable, unsupported
 from capture.variables.builtins.registry import Args, Kwargs, python_rule_for, rule
 from capture.variables.constant import NONE, ConstantVariable
+from capture.variables.containers import ListVariable
 from capture.variables.objects import ClassVariable
 
 _NAMES = ("message", "category", "stacklevel")
@@ -47,9 +48,13 @@ def _warn(tracer: Tracer, args: Args, kwargs: Kwargs) -> Variable | None:
 def _guard_filters(tracer: Tracer, is_no_error: IsNoError) -> None:
     """Break for a warning that is an error, raised where it is given, or that is caught here."""
     module = tracer.wrap(warnings, DictItemSource(ModulesSource(), "warnings"))
-    filters = load_attr(tracer, module, "filters").source
+    held = load_attr(tracer, module, "filters").realize(tracer)
+    filters = held.source
     if (
         filters is None  # the program has changed them in this piece
+        or not isinstance(held, ListVariable)
+        or held.touched
+        or held.tail
         or load_attr(tracer, module, "_showwarnmsg_impl").source is None
         or not is_no_error(warnings.filters)
     ):
